@@ -135,7 +135,10 @@ class RemoteWorker(Worker):
         while _HERE not in said:
             self._waiting()
             ready, _, _ = select.select([self._socket], [], [], 1.0)
-            data = self._socket.recv(1 << 16) if ready else b""
+            try:
+                data = self._socket.recv(1 << 16) if ready else b""
+            except OSError:  # It has ended without reading.
+                data = b""
             said += data
             if (ready and not data) or time.monotonic() > deadline:
                 if ready:

@@ -140,6 +140,7 @@ class Workers:
         if not said["runtime_only"]:
             self.not_checked.append(_ONE_LIBRARY)
         if self.declaration.device.is_elsewhere:
+            self.versions = {**self.versions, "artifacts": said["machine"]}
             self.without_checks |= set(_NOT_ELSEWHERE)
             self.not_checked += [f"check {check}: {why}" for check, why in _NOT_ELSEWHERE.items()]
 

@@ -66,6 +66,7 @@ def write(
     found_in: str = "",
     description: Description | None = None,
     attempt_script: Callable[[Path], str] = lambda script: "",
+    on_device: str = "",
 ) -> list[str]:
     """Writes the bundle; names of the files written.
 
@@ -73,8 +74,9 @@ def write(
     name TVM knows), "python", "libraries", "sys_path", "options"}, and of a name that TVM knows
     "partition_only" and "by_table", as in `Workers`. command: repeats the failure with
     pytest, for checks that reproduce.py does not make. found_in: the case. attempt_script: runs
-    reproduce.py; what is to be said in it of that, "" for nothing. Why a file is missing is said in
-    failure.txt; only a folder that can't be written to raises (OSError).
+    reproduce.py; what is to be said in it of that, "" for nothing. on_device: the loader's command,
+    where artifacts can't run on this machine, so that there is no script. Why a file is missing is
+    said in failure.txt; only a folder that can't be written to raises (OSError).
     """
     folder.mkdir(parents=True, exist_ok=True)
     graph = verdict.graph
@@ -113,6 +115,11 @@ def write(
         notes.append(f"There are no further texts of the compilation: {description.missing}.")
 
     def save_script(path: Path, tried: str = "") -> None:
+        if on_device:
+            raise _Missing(
+                f"it would run the artifact on this machine, but only the loader's can ({on_device}): repeat "
+                f"the failure with {command}"
+            )
         if "data.npz" not in written:
             raise _Missing("it reads data.npz, which is missing.")
         assert evidence is not None

@@ -35,11 +35,12 @@ def in_own_words(text: str, item: pytest.Item) -> ReprExceptionInfo:
 @dataclass(frozen=True)
 class FailureText:
     """Builds the texts of the failures of one target. target: its name. python: the workers'
-    interpreter."""
+    interpreter. alone: whether reproduce.py can repeat them."""
 
     target: str
     ir: str
     python: str
+    alone: bool = True
 
     def new(
         self, verdict: Verdict, original: Verdict, failure: Failure, case: str, described: Description
@@ -71,9 +72,10 @@ class FailureText:
         folder = Path(failure.graph).parent
         lines += ["", f"found in: {case}"]
         if failure.graph:
-            alone = f"{shlex.quote(self.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
             lines += [f"saved in: {folder}", f"repeat:   {failure.command}"]
-            lines.append(f"or, without pytest-byoc: {alone}")
+            if self.alone:
+                script = shlex.quote(str(folder / "reproduce.py"))
+                lines.append(f"or, without pytest-byoc: {shlex.quote(self.python)} {script}")
         return "\n".join(lines)
 
     def again(self, verdict: Verdict, case: str, failure: Failure) -> str:

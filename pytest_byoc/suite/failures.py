@@ -174,7 +174,7 @@ class Failures:
         """Writes the bundle of a failure and returns the lines to add to its text. If the bundle
         cannot be written, `failure.graph` is empty afterwards, and the caller has to build the text
         again without the path."""
-        finding = verdict.findings[0]
+        finding, device = verdict.findings[0], self._declaration.device
 
         def attempt(script: Path) -> str:
             if finding.check not in failure_bundle.REPRODUCED:
@@ -203,13 +203,15 @@ class Failures:
                 found_in=found_in,
                 description=described,
                 attempt_script=attempt,
+                on_device=shlex.join(device.loader) if device.is_foreign else "",
             )
         except OSError as e:
             return self.unsaved(failure, e)
         return f"\n{failure.tried}" if failure.tried else ""
 
     def _text(self) -> FailureText:
-        return FailureText(self._record.target, self._ir, self._declaration.python)
+        alone = not self._declaration.device.is_foreign
+        return FailureText(self._record.target, self._ir, self._declaration.python, alone)
 
     def unsaved(self, failure: Failure, error: OSError) -> str:
         """Returns the lines for a failure whose bundle cannot be written. The failure is still

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
 from typing import TYPE_CHECKING, Any, Mapping, cast
 
 from ..checks import CHECKS
@@ -330,6 +331,7 @@ class LoaderRole(Role):
         absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]
         self.description = {
             "runtime_only": runtime_only(), "absent": absent, "threads": running_threads(),
+            "machine": "on %s with python %s" % (platform.machine(), platform.python_version()),
         }
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
