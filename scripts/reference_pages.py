@@ -97,6 +97,13 @@ _TABLE_ALONE = {
     "partition": "`module:attribute` or `path/to/file.py:attribute`: the partition function, or an object "
     "with a method `partition`.",
     "python": "The interpreter that holds TVM and the target's code: a path, or the name of a command.",
+    "loader": "The command that starts Python where artifacts run, if that is another machine.",
+    "boards": "Names that replace `{board}` in `loader`, one for each process of pytest-xdist.",
+    "mtriple": "The triple of the machine where artifacts run, if it is another one.",
+    "mcpu": "The CPU there, as LLVM names it.",
+    "mattr": "The features of the CPU there, as LLVM names them: `+neon`.",
+    "cc": "The C++ compiler for the machine where artifacts run, with options.",
+    "run-here": "Whether the target worker may run artifacts too, where they are for a machine like this one.",
 }
 #: Pages that say more about a key.
 _KEY_MORE = {
@@ -107,6 +114,7 @@ _KEY_MORE = {
         "lower-precision.md",
     ),
     "python": "two-interpreters.md",
+    **dict.fromkeys(("loader", "boards", "mtriple", "mcpu", "mattr", "cc", "run-here"), "boards.md"),
 }
 
 
@@ -143,9 +151,9 @@ def target_keys() -> str:
     unlisted = known.keys() - {key.replace("-", "_") for key in _KEYS}
     return page(
         "Keys of a target's table",
-        "The table `[tool.pytest-byoc.targets.NAME]` in `pyproject.toml` describes a target. Each key but\n"
-        "`partition` and `python` is an attribute of a class too, with underscores in place of hyphens\n"
-        "(`opt_level`); the column *default* is what `pytest_byoc.Target` has. A value in the table wins.\n"
+        "The table `[tool.pytest-byoc.targets.NAME]` in `pyproject.toml` describes a target. Each key with\n"
+        "a default is an attribute of a class too, with underscores in place of hyphens (`opt_level`):\n"
+        "the default is what `pytest_byoc.Target` has. A value in the table wins.\n"
         "[Write the table of a target](../how-to/table.md) shows how.",
         table(("key", "value", "default", "meaning"), rows),
         "A class alone has: "
