@@ -19,13 +19,17 @@ _API = {
     "Source": "pytest_byoc.core.graph",
     "TensorType": "pytest_byoc.core.graph",
     "Target": "pytest_byoc.core.target",
+    "Runner": "pytest_byoc.core.runner",
+    "RunnerCrashed": "pytest_byoc.core.runner",
+    "RunnerHung": "pytest_byoc.core.runner",
+    "RunnerLost": "pytest_byoc.core.runner",
     "ConformanceFailure": "pytest_byoc.examination.outcome",
     "CorpusWarning": "pytest_byoc.storage.corpus",
 }
 
 __all__ = [
-    "ConformanceFailure", "CorpusWarning", "Graph", "GraphError", "Node", "Source", "Target", "TensorType",
-    "__version__", "graphs",
+    "ConformanceFailure", "CorpusWarning", "Graph", "GraphError", "Node", "Runner", "RunnerCrashed",
+    "RunnerHung", "RunnerLost", "Source", "Target", "TensorType", "__version__", "graphs",
 ]
 
 

@@ -103,7 +103,9 @@ _TABLE_ALONE = {
     "mcpu": "The CPU there, as LLVM names it.",
     "mattr": "The features of the CPU there, as LLVM names them: `+neon`.",
     "cc": "The C++ compiler for the machine where artifacts run, with options.",
-    "run-here": "Whether the target worker may run artifacts too, where they are for a machine like this one.",
+    "run-here": "Whether the target worker may run artifacts too, where they are for such a machine.",
+    "runner": "What runs artifacts where no Python can be started: `module:attribute` or "
+    "`path/to/file.py:attribute`, `rpc://HOST:PORT/KEY`, or `{ command = \"…\" }`.",
 }
 #: Pages that say more about a key.
 _KEY_MORE = {
@@ -114,6 +116,7 @@ _KEY_MORE = {
         "lower-precision.md",
     ),
     "python": "two-interpreters.md",
+    "runner": "runners.md",
     **dict.fromkeys(("loader", "boards", "mtriple", "mcpu", "mattr", "cc", "run-here"), "boards.md"),
 }
 

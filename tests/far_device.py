@@ -5,6 +5,8 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import tomlkit
+
 from .conftest import PYTHON
 
 _FAR = """\
@@ -26,8 +28,7 @@ def far_python(folder: Path, before: str = "", python: str = PYTHON) -> Path:
 
 
 def table(name: str, partition: str, **keys: object) -> str:
-    """Returns a target's table, with values that are written alike in JSON and TOML."""
-    import json
-
-    lines = [f"{key.replace('_', '-')} = {json.dumps(value)}" for key, value in keys.items()]
-    return "\n".join([f"[tool.pytest-byoc.targets.{name}]", f'partition = "{partition}"', *lines, ""])
+    """Returns the table of a target in pyproject.toml."""
+    given = {key.replace("_", "-"): value for key, value in keys.items()}
+    targets = {name: {"partition": partition, **given}}
+    return tomlkit.dumps({"tool": {"pytest-byoc": {"targets": targets}}})

@@ -24,7 +24,7 @@ ROOT = Path(pytest_byoc.__file__).parent
 LAYERS = (
     "conformance", "__main__", "plugin", "drafting", "suite", "report", "gate", "record", "examination",
     "storage", "config", "evidence", "generation", "oracle", "reference_kernels",
-    "worker", "checks", "runs", "ir", "operators", "examples", "core",
+    "worker", "runners", "checks", "runs", "ir", "operators", "examples", "core",
 )  # fmt: skip
 WALL = LAYERS[LAYERS.index("worker") :]
 

@@ -43,6 +43,8 @@ REPARTITIONING = frozenset(c.id for c in CHECKS if c.repartitions)
 OWNERS = frozenset(c.id for c in CHECKS if c.owns)
 #: Ids of the checks that a loader makes.
 LOADED = frozenset(c.id for c in CHECKS if c.reload is not None)
+#: Ids of the checks that a runner can't make: those of a loader, and those of the memory around a run.
+NOT_BY_RUNNER = (LOADED - {"roundtrip"}) | {"inputs-unmodified", "outputs-written", "fenv", "surroundings"}
 #: Ids of those OWNERS that the loader makes.
 RELOADS = frozenset(c.id for c in CHECKS if c.owns and c.reload is not None)
 #: The position of each check by id; of several findings the first in this order names the failure.

@@ -93,6 +93,7 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
     "libraries": _TEXTS,
     "runtime-libraries": _TEXTS,
     "loader": _TEXTS,
+    "runner": ("a string or a table", (str, dict)),
     "boards": ("a list of strings", (list,)),
     "mtriple": _TEXT,
     "mcpu": _TEXT,

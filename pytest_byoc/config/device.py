@@ -24,10 +24,13 @@ class Device:
     loader: the command that starts Python there; () for this machine. boards: the names that are put
     in the place of "{board}", one for each process of pytest-xdist. mtriple, mcpu, mattr: attributes
     of the LLVM target of the code that runs there. cc: the C++ compiler for it, with options. run_here:
-    whether the artifact may be run on this machine too, if it is for such a machine.
+    whether the artifact may be run on this machine too, if it is for such a machine. runner: what runs
+    artifacts where no Python can be started: a reference, `rpc://HOST:PORT/KEY` or {"command": …}; "" if
+    a loader does.
     """
 
     loader: tuple[str, ...] = ()
+    runner: str | dict[str, str] = ""
     boards: tuple[str, ...] = ()
     mtriple: str = ""
     mcpu: str = ""
@@ -37,13 +40,19 @@ class Device:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Returns whether artifacts are loaded by a command, not by a process of this machine."""
-        return bool(self.loader)
+        """Returns whether a command or a runner loads artifacts, and not a process started here."""
+        return bool(self.loader or self.runner)
+
+    @property
+    def in_words(self) -> str:
+        """Returns what the device is reached by."""
+        runner = self.runner if isinstance(self.runner, str) else self.runner["command"]
+        return runner or shlex.join(self.loader)
 
     @property
     def is_foreign(self) -> bool:
         """Returns whether artifacts can't run, or must not be run, on this machine."""
-        return not self.run_here or (bool(self.mtriple) and not _is_of_this_machine(self.mtriple))
+        return bool(self.runner) or not self.run_here or not _is_of_this_machine(self.mtriple)
 
     def for_worker(self) -> dict[str, Any]:
         """Returns what target and reference worker need to compile for the device."""
@@ -77,25 +86,39 @@ def read(table: dict[str, Any], root: Path, where: str) -> Device:
         loader=_command(table.pop("loader", ()), root), boards=tuple(table.pop("boards", ())),
         mtriple=table.pop("mtriple", ""), mcpu=table.pop("mcpu", ""),
         mattr=_words(table.pop("mattr", ())), cc=_command(table.pop("cc", ()), root),
-        run_here=table.pop("run_here", True),
+        run_here=table.pop("run_here", True), runner=_runner(table.pop("runner", ""), root, where),
     )
+    if device.loader and device.runner:
+        raise SettingsError(f"{where}: loader and runner exclude each other: both run artifacts")
     named = any(BOARD in part for part in device.loader)
     if named and not device.boards:
         raise SettingsError(f"{where}: loader contains {BOARD}, so the key boards must name at least one")
     if device.boards and not named:
         raise SettingsError(f"{where}: boards are named, but loader does not say where: write {BOARD} there")
-    if device.is_foreign and not device.loader:
+    if device.is_foreign and not device.is_elsewhere:
         what = f"mtriple = {device.mtriple!r} is another machine" if device.run_here else "run-here is false"
         raise SettingsError(
             f"{where}: {what}, so the key loader must say how Python is started there, for example "
-            'loader = ["ssh", "board", "python3"]'
+            'loader = ["ssh", "board", "python3"], or the key runner what runs artifacts without Python'
         )
-    if device.is_foreign and device.mtriple and not device.cc:
+    if not _is_of_this_machine(device.mtriple) and not device.cc:
         raise SettingsError(
             f"{where}: mtriple = {device.mtriple!r} is another machine, so the key cc must name the C++ "
             f'compiler for it, for example cc = "{device.mtriple}-g++"'
         )
     return device
+
+
+def _runner(value: Any, root: Path, where: str) -> Any:
+    """Returns a runner, whose file is relative to the root. Raises SettingsError."""
+    if isinstance(value, dict):
+        if set(value) != {"command"} or not isinstance(value["command"], str):
+            raise SettingsError(f'{where}: a table of runner has one key: {{ command = "…" }}')
+        return value
+    module, _, attribute = value.rpartition(":")
+    if value.startswith("rpc://") or not (module.endswith(".py") or os.sep in module):
+        return value
+    return f"{(root / Path(module).expanduser()).resolve()}:{attribute}"
 
 
 def _words(value: Any) -> tuple[str, ...]:
@@ -111,6 +134,9 @@ def _command(value: Any, root: Path) -> tuple[str, ...]:
 
 
 def _is_of_this_machine(mtriple: str) -> bool:
+    """Returns whether a triple names this machine's architecture and system; "" does."""
+    if not mtriple:
+        return True
     given, here = mtriple.split("-")[0], platform.machine()
     runs = _SAME.get(given, given) == _SAME.get(here, here)
     system = {"Linux": "linux", "Darwin": "darwin", "Windows": "windows"}.get(platform.system(), "")

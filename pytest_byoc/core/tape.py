@@ -21,7 +21,7 @@ def awaited(step: int, part: str) -> dict[str, Any]:
 
 
 class Missing(LookupError):
-    """Raised for a placeholder whose step has no results."""
+    """Raised for a placeholder whose step has no such result."""
 
 
 def filled(value: Any, results: Mapping[int, Mapping[str, Any]]) -> Any:
@@ -29,7 +29,7 @@ def filled(value: Any, results: Mapping[int, Mapping[str, Any]]) -> Any:
     if isinstance(value, dict):
         if set(value) == {_PLACEHOLDER}:
             step, part = value[_PLACEHOLDER]
-            if step not in results:
+            if part not in results.get(step, {}):
                 raise Missing(step)
             return results[step][part]
         return {key: filled(v, results) for key, v in value.items()}

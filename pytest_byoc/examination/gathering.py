@@ -61,7 +61,7 @@ class Gatherer:
         evidence, job = self._compile(subject, self._job(subject, effort, folder), effort.with_llvm)
         play(evidence.target, self._workers.loader, self._limit.seconds)
         artifacts = dict(evidence.target.facts("artifact"))
-        if artifacts:
+        if artifacts and not self._workers.by_runner:
             self._load(evidence, job, artifacts)
         if evidence.target.left_running or evidence.loader.left_running:
             evidence.left_by_tvm = self._left_by_tvm(job)
@@ -251,6 +251,8 @@ class Gatherer:
         target's libraries, which could cause any fault. Returns its report.
         """
         workers = self._workers
+        if workers.by_runner:
+            return JobReport()
         failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")][:1]
         if not failed and not evidence.loader.died:
             findings = (f for f in judgement.findings if f.check in _TVM_TOO_CHECKS)

@@ -20,20 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from ..core.job_report import JobReport
 from ..core.protocol import encode
-from ..storage.session_ended import SessionEnded
 from ..worker.remote import PULSE
 from ..worker.sent_files import FILES
-from .client import Worker, WorkerError
+from .client import WorkerError
+from .returning_worker import ReturningWorker
 
 #: Seconds in which the command has to start Python, and then Python has to import TVM. Boards and
 #: emulators are slow.
 START_TIMEOUT = 300.0
 #: Seconds without a sign of life after which the connection counts as lost.
 SILENCE = 6 * PULSE
-#: Seconds for which a machine that was lost is asked again, and the time between two attempts.
-RETURNING, BETWEEN = 180.0, 5.0
 #: Threads that a worker has started would be missing in the children that it forks.
 _ONE_THREAD = {"TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 #: What the far end writes once it runs: everything before is the command's, or Python's own.
@@ -74,7 +71,7 @@ except Exception:
 """
 
 
-class RemoteWorker(Worker):
+class RemoteWorker(ReturningWorker):
     """A worker that a command starts on another machine, with which it shares no folder.
 
     command: starts Python there, with its standard input and output connected to this process.
@@ -92,8 +89,6 @@ class RemoteWorker(Worker):
         self._greeted = False
         #: How the worker has ended, if its machine has said so; "" if the connection was lost.
         self._ended = ""
-        self._job: Mapping[str, Any] = {}
-        self._job_timeout: float | None = None
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -162,55 +157,9 @@ class RemoteWorker(Worker):
 
     # --- jobs ------------------------------------------------------------------------------------
 
-    def submit(self, job: Mapping[str, Any], timeout: float | None = None) -> None:
-        self._job, self._job_timeout = job, timeout
-        super().submit(job, timeout)
-
     def _message(self, job: Mapping[str, Any], timeout: float) -> bytes:
         files = {path: np.frombuffer(Path(path).read_bytes(), np.uint8) for path in _files(job)}
         return encode({"job": job, "timeout": timeout, FILES: files})
-
-    def collect(self) -> JobReport:
-        """Returns the report on the job submitted last.
-
-        If the connection is lost, the job is given to the machine once more when it is back. Raises
-        SessionEnded if it does not come back, or is lost again with the same job.
-        """
-        report = super().collect()
-        if report.end is None or not report.end.get("lost"):
-            return report
-        first = report.end["lost"]
-        self._wait_until_back(first)
-        super().submit(self._job, self._job_timeout)
-        report = super().collect()
-        if report.end is not None and report.end.get("lost"):
-            raise SessionEnded(
-                f"the connection to the loader's machine ({self._python}) was lost twice in the same job: "
-                f"{first}; then {report.end['lost']}. That is not held against the target. If the machine "
-                "restarts each time, the artifact may be the cause: repeat the last graph alone."
-            )
-        return report
-
-    def _wait_until_back(self, how: str) -> None:
-        """Starts the worker again, as often as it takes for RETURNING seconds. Raises SessionEnded."""
-        deadline = time.monotonic() + RETURNING
-        while True:
-            self.stop()
-            try:
-                self.start()
-                self.ready()
-                return
-            except WorkerError as e:
-                if time.monotonic() > deadline:
-                    raise SessionEnded(
-                        f"the connection to the loader's machine ({self._python}) was lost: {how}; and it "
-                        f"could not be reached again in {RETURNING:.0f} s. That is not held against the "
-                        f"target.\n{e}"
-                    ) from None
-            pause = time.monotonic() + BETWEEN
-            while time.monotonic() < pause:
-                self._waiting()
-                time.sleep(0.2)
 
     def _exit_in_words(self) -> str:
         return self._ended or super()._exit_in_words()

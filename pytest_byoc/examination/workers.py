@@ -8,7 +8,8 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..checks import overrun
+from ..checks import CHECKS, overrun
+from ..checks.selection import NOT_BY_RUNNER
 from ..config.declarations import TargetDeclaration
 from ..config.device import process_number
 from ..config.settings import Settings
@@ -18,8 +19,9 @@ from ..operators import OPERATORS
 from ..reference_kernels import FULL, Precision
 from .activity import Activity
 from .c_libraries import HIDDEN_FILES, NATIVE_STACK, compiled
-from .client import Worker
+from .client import Worker, WorkerError
 from .remote_worker import RemoteWorker
+from .returning_worker import ReturningWorker
 
 #: The environment of a process whose malloc aborts if the end of a piece has been overwritten.
 _GUARDED = {"LD_PRELOAD": overrun.LIBRARY, "MALLOC_CHECK_": "3"}
@@ -118,6 +120,9 @@ class Workers:
             # The target's IR, and whether a target of that name exists, is known once it is ready.
             common["ir"] = target.ready()["ir"]
         self.reference = self._worker({**common, "role": "reference"})
+        if device.runner:
+            self._open_runner(common)
+            return
         self.loader = self._loader(common, [])
         target.ready()
         self.reference.ready()
@@ -149,6 +154,37 @@ class Workers:
         """Returns whether the target worker and the loader run artifacts on different machines."""
         device = self.declaration.device
         return device.is_elsewhere and not device.is_foreign
+
+    @property
+    def by_runner(self) -> bool:
+        """Returns whether a runner runs artifacts, so that there is no loader."""
+        return bool(self.declaration.device.runner)
+
+    def _open_runner(self, common: Mapping[str, Any]) -> None:
+        """Starts the worker that holds the runner, and takes it for the loader."""
+        said = self.target.ready()
+        config = {"ir": said["ir"], "runner": self.declaration.device.runner, "role": "runner"}
+        config["sys_path"] = self.declaration.sys_path
+        tick = self.make_worker.keywords["waiting"]  # type: ignore[attr-defined]
+        self.loader = self._begin(
+            ReturningWorker(self.declaration.python, config, self.settings.timeout, tick)
+        )
+        self.reference.ready()
+        self._describe(said)
+        runner = self.loader.ready()
+        self.versions = {**self.versions, **runner["facts"]}
+        able = [name for name in self.executors if name in (runner["executors"] or self.executors)]
+        if not able:
+            raise WorkerError(
+                f"target {self.name}: the runner can run the executors {', '.join(runner['executors'])}, the "
+                f"target those named {', '.join(self.executors)}"
+            )
+        unable = [name for name in self.executors if name not in able]
+        self.executors = able
+        self.not_checked += [f"executor {name}: the runner cannot run it" for name in unable]
+        self.without_checks |= NOT_BY_RUNNER
+        listed = ", ".join(check.id for check in CHECKS if check.id in NOT_BY_RUNNER)
+        self.not_checked.append(f"the checks {listed}: a runner loads and runs artifacts, and nothing more")
 
     def another_target(self) -> Worker:
         """Starts another target worker, in which Python's strings have other hashes."""

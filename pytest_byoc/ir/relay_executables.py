@@ -25,7 +25,7 @@ class RelayExecutable(Executable):
     """The methods that the executables of all executors share."""
 
     def arrays(self, tensors: Sequence[Any]) -> list[np.ndarray]:
-        return [_array(t) for t in tensors]
+        return arrays_of(tensors)
 
     def needs_export(self) -> bool:
         return _links_first(self.root())
@@ -78,9 +78,21 @@ def tensor(array: np.ndarray) -> Any:
     """Returns a TVM tensor with an array's elements."""
     import tvm
 
+    return tensor_on(array, tvm.cpu())
+
+
+def tensor_on(array: np.ndarray, device: Any) -> Any:
+    """Returns a TVM tensor with an array's elements on a device."""
+    import tvm
+
     if dtype_name(array) != "bfloat16":
-        return tvm.nd.array(array)
-    return tvm.nd.empty(array.shape, "bfloat16").copyfrom(np.asarray(array).view(np.uint16))
+        return tvm.nd.array(array, device)
+    return tvm.nd.empty(array.shape, "bfloat16", device).copyfrom(np.asarray(array).view(np.uint16))
+
+
+def arrays_of(tensors: Sequence[Any]) -> list[np.ndarray]:
+    """Returns the contents of TVM's tensors."""
+    return [_array(t) for t in tensors]
 
 
 def _array(tensor: Any) -> np.ndarray:

@@ -203,7 +203,7 @@ class Failures:
                 found_in=found_in,
                 description=described,
                 attempt_script=attempt,
-                on_device=shlex.join(device.loader) if device.is_foreign else "",
+                on_device=device.in_words if device.is_foreign else "",
             )
         except OSError as e:
             return self.unsaved(failure, e)

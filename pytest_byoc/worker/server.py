@@ -16,10 +16,11 @@ import socket
 import sys
 import tempfile
 from functools import partial
-from typing import Any, Callable
+from typing import Any, Callable, Iterator, Mapping
 
 from ..core.errors import Failure, describe_exception
 from ..core.protocol import Decoder, encode
+from ..core.runner import RunnerLost
 from ..runs.reporter import Reporter
 from . import disk_space, native_stack, processes, sent_files, stacks
 from .supervision import Ends, Supervision, address_space
@@ -148,6 +149,9 @@ def serve(fd: int) -> None:
     config = next(stream)
     # Collecting garbage would take a sixth of the time in which TVM is imported.
     gc.disable()
+    if config["role"] == "runner":
+        _serve_runner(control, config, stream)
+        return
     try:
         sys.path[:0] = config.get("sys_path", [])
         from .libraries import load_shared
@@ -182,6 +186,30 @@ def serve(fd: int) -> None:
         server.run(partial(role.run, job), message["timeout"], folder)
         if sent:
             shutil.rmtree(sent, ignore_errors=True)
+
+
+def _serve_runner(control: socket.socket, config: Mapping[str, Any], stream: Iterator[Any]) -> None:
+    """Opens a runner, and plays tapes until the socket is closed."""
+    from .runner_role import RunnerRole, RunnerServer
+
+    gc.enable()
+    sys.path[:0] = config.get("sys_path", [])
+    try:
+        role = RunnerRole(config)
+    except (Failure, RunnerLost) as e:
+        failure: dict[str, Any] = {"type": None, "message": "the runner cannot be used: %s" % e, "frames": []}
+        control.sendall(encode({"failed": failure, "runtime_only": False}))
+        return
+    except BaseException as e:
+        control.sendall(encode({"failed": describe_exception(e), "runtime_only": False}))
+        return
+    control.sendall(encode({"ready": role.description, "pid": os.getpid()}))
+    server = RunnerServer(control, role)
+    try:
+        for message in stream:
+            server.run(message["job"], message["timeout"])
+    finally:
+        role.close()
 
 
 def _tvm_of(config: dict[str, Any]) -> dict[str, bool]:

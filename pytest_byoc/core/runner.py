@@ -1,0 +1,76 @@
+"""What runs artifacts where no Python can be started: a simulator, a microcontroller, a lab's service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    import numpy as np
+else:
+    # Only type checkers need `typing.Protocol`; at run time an ordinary base class is enough.
+    Protocol = object
+
+
+class RunnerCrashed(Exception):
+    """Raised by a runner when the artifact has died on the device; the message says how.
+
+    The target is charged with it.
+    """
+
+
+class RunnerHung(Exception):
+    """Raised by a runner when the artifact has not ended within its time limit.
+
+    The target is charged with it.
+    """
+
+
+class RunnerLost(Exception):
+    """Raised by a runner when the device can't be reached, or is lost in a run.
+
+    The target is not charged with it: the runner is opened again, and the run is repeated.
+    """
+
+
+class Runner(Protocol):
+    """A runner of artifacts. `run` is required, everything else has a default.
+
+    A session uses one runner in each of its processes, and calls it from one thread.
+    """
+
+    #: The executors that it can run ("graph", "vm", "aot"); empty means all.
+    executors: Sequence[str] = ()
+
+    def run(
+        self, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]], timeout: float
+    ) -> Sequence[Sequence[np.ndarray]]:
+        """Loads an artifact, and runs it with each set of inputs in turn.
+
+        artifact: the shared library that TVM's `export_library` wrote. executor: the executor that it
+        was built for. inputs: each set has the arrays of main's parameters by name, in their order.
+        timeout: seconds for all of it. Returns a list of outputs for each set. Raises RunnerCrashed,
+        RunnerHung or RunnerLost; another exception is reported as an error of the run.
+        """
+        raise NotImplementedError
+
+    def open(self) -> None:
+        """Is called once before the first run. Raises RunnerLost where there is no device."""
+
+    def close(self) -> None:
+        """Is called at the end of the session."""
+
+    def reset(self) -> None:
+        """Is called after a run that has crashed or hung."""
+
+    def describe(self) -> Mapping[str, str]:
+        """Returns facts for reports, such as the names of board and firmware."""
+        return {}
+
+
+def optional(runner: Any, method: str) -> Any:
+    """Returns the result of an optional method of a runner; None where it has no such method."""
+    function = getattr(runner, method, None)
+    return function() if callable(function) else None

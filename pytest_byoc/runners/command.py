@@ -1,0 +1,128 @@
+"""A runner that calls a command for each run, which reads its inputs from files and writes its outputs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Mapping, Sequence
+
+import numpy as np
+
+from ..core.errors import Failure
+from ..core.runner import RunnerCrashed, RunnerHung
+
+#: The places of the command where paths and names are put.
+PLACES = ("{artifact}", "{inputs}", "{outputs}", "{executor}")
+#: Exit statuses by which a shell says that its command died of signal status - 128.
+_OF_SIGNALS = range(129, 160)
+#: Characters at the end of the command's output that a message repeats.
+_TAIL = 2000
+
+
+class CommandRunner:
+    """A runner that starts a process for each set of inputs.
+
+    command: its words may contain "{artifact}" (the path of the shared library), "{inputs}" (a folder
+    with `inputs.json` and the input number N as `N.npy`), "{outputs}" (an empty folder, into which the
+    command writes the output number N as `N.npy`) and "{executor}".
+    """
+
+    def __init__(self, command: str) -> None:
+        self._words = shlex.split(command)
+        for place in PLACES[:3]:
+            if place not in command:
+                raise Failure("runner: the command must contain %s, found %r" % (place, command))
+
+    def describe(self) -> Mapping[str, str]:
+        return {"runner": shlex.join(self._words)}
+
+    def run(
+        self, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]], timeout: float
+    ) -> Sequence[Sequence[np.ndarray]]:
+        results = []
+        for arrays in inputs:
+            with tempfile.TemporaryDirectory(prefix="run-") as folder:
+                given, made = Path(folder, "inputs"), Path(folder, "outputs")
+                given.mkdir()
+                made.mkdir()
+                _write(given, arrays)
+                places = dict(zip(PLACES, (str(artifact), str(given), str(made), executor)))
+                self._call([_filled(word, places) for word in self._words], timeout)
+                results.append(_read(made))
+        return results
+
+    def _call(self, words: Sequence[str], timeout: float) -> None:
+        with tempfile.TemporaryFile() as printed:
+            try:
+                process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as e:
+                raise Failure("runner: %s cannot be started: %s" % (words[0], e.strerror)) from None
+            try:
+                status = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                raise RunnerHung("it has run for more than %g s" % timeout) from None
+            finally:
+                _end_all(process)
+            printed.seek(0)
+            said = printed.read()[-_TAIL:].decode(errors="replace").strip()
+        if status < 0 or status in _OF_SIGNALS:
+            number = -status if status < 0 else status - 128
+            raise RunnerCrashed("died of %s. %s" % (_name(number), said))
+        if status:
+            raise RuntimeError(
+                "%s\nthe command exited with status %d: %s" % (said, status, said.rpartition("\n")[2])
+            )
+
+
+def _filled(word: str, places: Mapping[str, str]) -> str:
+    for place, value in places.items():
+        word = word.replace(place, value)
+    return word
+
+
+def _end_all(process: subprocess.Popen[bytes]) -> None:
+    """Ends the command and what it has started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
+
+
+def _write(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    described = []
+    for number, (name, array) in enumerate(arrays.items()):
+        np.save(folder / ("%d.npy" % number), array)
+        described.append({"name": name, "dtype": str(array.dtype), "shape": list(array.shape)})
+    (folder / "inputs.json").write_text(json.dumps(described))
+
+
+def _read(folder: Path) -> list[np.ndarray]:
+    outputs: list[np.ndarray] = []
+    while (path := folder / ("%d.npy" % len(outputs))).exists():
+        array = np.load(path, allow_pickle=False)
+        outputs.append(_as_bfloat16(array) if array.dtype == np.dtype("V2") else array)
+    if not outputs:
+        raise RuntimeError("the command has written no 0.npy into its folder for outputs")
+    return outputs
+
+
+def _as_bfloat16(array: np.ndarray) -> np.ndarray:
+    import ml_dtypes
+
+    return array.view(ml_dtypes.bfloat16)

@@ -1,0 +1,157 @@
+"""A runner that uses TVM's RPC: a tracker, and servers on the devices that have registered with it."""
+
+from __future__ import annotations
+
+import threading
+import urllib.parse
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+
+from ..core.errors import Failure
+from ..core.runner import RunnerCrashed, RunnerHung, RunnerLost
+
+#: Seconds to wait for a free server of the key.
+WAITING = 60.0
+#: Words of TVM's exceptions when the server's process has died.
+_DIED = ("kShutdown", "socket closed", "Connection reset", "Broken pipe", "closed by the server")
+#: Names of TVM's exceptions, or words in them, when a session has taken too long.
+_LATE = ("RPCSessionTimeoutError", "SessionTimeout")
+
+
+def parse(url: str) -> tuple[str, int, str]:
+    """Returns host, port and key of `rpc://HOST:PORT/KEY`. Raises Failure."""
+    parts = urllib.parse.urlsplit(url)
+    key = urllib.parse.unquote(parts.path.lstrip("/"))
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if parts.scheme != "rpc" or not host or not port or not key or "/" in key:
+        raise Failure(
+            "runner: expected rpc://HOST:PORT/KEY, the address of a tracker and the key of its servers, "
+            "found %r" % url
+        )
+    return host, port, key
+
+
+class RpcRunner:
+    """A runner that has a server of a tracker run artifacts, in a new session for each call."""
+
+    def __init__(self, url: str, ir: str) -> None:
+        self._host, self._port, self._key = parse(url)
+        self._ir = ir
+        #: Over RPC, Relay's VM returns the addresses of its tensors in place of their contents.
+        self.executors = ("graph", "aot") if ir == "relay" else ()
+
+    def describe(self) -> Mapping[str, str]:
+        return {"runner": "rpc://%s:%d/%s" % (self._host, self._port, self._key)}
+
+    def open(self) -> None:
+        """Asks the tracker for the servers of the key. Raises RunnerLost."""
+        servers = self._tracker().summary()["queue_info"]
+        if self._key not in servers:
+            raise RunnerLost(
+                "the tracker at %s:%d has no server with the key %r; it has: %s"
+                % (self._host, self._port, self._key, ", ".join(sorted(servers)) or "none")
+            )
+
+    def run(
+        self, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]], timeout: float
+    ) -> Sequence[Sequence[np.ndarray]]:
+        session = self._session(timeout)
+        try:
+            return _run(session, artifact, executor, inputs, self._ir)
+        except Exception as e:
+            text = "%s: %s" % (type(e).__name__, e)
+            if any(word in text for word in _LATE):
+                raise RunnerHung("the session took more than %g s" % timeout) from None
+            if any(word in text for word in _DIED):
+                raise RunnerCrashed("the process of the session died (%s)" % _last_line(e)) from None
+            raise
+        finally:
+            # The server is free once nothing of the session is left.
+            del session
+
+    def _tracker(self) -> Any:
+        from tvm import rpc
+
+        try:
+            return rpc.connect_tracker(self._host, self._port)
+        except Exception as e:
+            raise RunnerLost(
+                "no tracker answers at %s:%d (%s)" % (self._host, self._port, _last_line(e))
+            ) from None
+
+    def _session(self, timeout: float) -> Any:
+        """Returns a session with a free server. Raises RunnerLost if there is none for WAITING seconds."""
+        got: list[Any] = []
+
+        def request() -> None:
+            try:
+                got.append(self._tracker().request(self._key, session_timeout=timeout, max_retry=1))
+            except Exception as e:
+                got.append(e)
+
+        # TVM waits without end.
+        thread = threading.Thread(target=request, daemon=True)
+        thread.start()
+        thread.join(WAITING)
+        if not got:
+            raise RunnerLost(
+                "no server with the key %r became free in %g s; a server of TVM that died in a session "
+                "leaves its tracker, so that something has to start it again" % (self._key, WAITING)
+            )
+        if isinstance(got[0], Exception):
+            raise RunnerLost("no session with %r: %s" % (self._key, _last_line(got[0])))
+        return got[0]
+
+
+def _run(
+    session: Any, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]], ir: str
+) -> list[list[np.ndarray]]:
+    session.upload(str(artifact))
+    # Session.load_module fails in some versions of TVM.
+    library = session.get_function("tvm.rpc.server.load_module")(artifact.name)
+    device = session.cpu(0)
+    run = _relax(library, device) if ir == "relax" else _relay(library, device, executor)
+    return [run(arrays) for arrays in inputs]
+
+
+def _relax(library: Any, device: Any) -> Any:
+    import tvm
+    from tvm.runtime import vm
+
+    machine = vm.VirtualMachine(library, device)
+
+    def run(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        machine.set_input("main", *[tvm.runtime.tensor(array, device) for array in arrays.values()])
+        machine.invoke_stateful("main")
+        outputs = machine.get_outputs("main")
+        return [output.numpy() for output in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
+
+    return run
+
+
+def _relay(library: Any, device: Any, executor: str) -> Any:
+    from tvm.contrib import graph_executor
+    from tvm.runtime.executor import AotModule
+
+    from ..ir.relay_executables import arrays_of, tensor_on
+
+    kind = AotModule if executor == "aot" else graph_executor.GraphModule
+    module = kind(library["default"](device))
+
+    def run(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        for name, array in arrays.items():
+            module.set_input(name, tensor_on(array, device))
+        module.run()
+        return arrays_of([module.get_output(i) for i in range(module.get_num_outputs())])
+
+    return run
+
+
+def _last_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1].strip()[:200] if lines else type(error).__name__

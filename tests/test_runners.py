@@ -1,0 +1,195 @@
+"""Tests of runners: a command that reads and writes files, an object of the vendor's, TVM's RPC."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_byoc.checks import CHECKS
+from pytest_byoc.checks.selection import NOT_BY_RUNNER
+from pytest_byoc.core.errors import Failure
+from pytest_byoc.runners import rpc
+from pytest_byoc.runners.command import CommandRunner
+
+from .conftest import FIXTURES, PYTHON
+from .test_device import EXAMPLE, device_of, report, session
+
+SIMULATOR = f"{shlex.quote(PYTHON)} {shlex.quote(str(FIXTURES / 'simulator.py'))}"
+COMMAND = {"command": f"{SIMULATOR} {{artifact}} {{executor}} {{inputs}} {{outputs}}"}
+ONE_CASE = ("-k", "test_operator and nn.relu and shape_2x3x4x5")
+
+
+def with_runner(pytester: pytest.Pytester, ir: str, runner: Any, *arguments: str, **more: Any) -> Any:
+    return session(pytester, ir, EXAMPLE, *arguments, loader=[], runner=runner, run_here=True, **more)
+
+
+@pytest.fixture(autouse=True)
+def _named_ir(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if "ir" in request.fixturenames:
+        monkeypatch.setenv("BYOC_TEST_IR", request.getfixturevalue("ir"))
+        monkeypatch.setenv("PYTHONPATH", str(FIXTURES.parent))
+
+
+def test_a_simulator_runs_artifacts(pytester: pytest.Pytester, ir: str) -> None:
+    result = with_runner(pytester, ir, COMMAND, *ONE_CASE)
+    assert result.ret == 0
+    found = report(pytester)
+    (cell,) = [cell for cell in found["cells"] if cell["passed"]]
+    assert cell["operator"] == "nn.relu"
+    assert found["versions"]["runner"].startswith(PYTHON)
+    (said,) = [text for text in found["not_checked"] if text.startswith("the checks ")]
+    assert "views" in said and "numerics" not in said
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("fault", "outcome", "text"),
+    [
+        ("crash", "crash", "SIGSEGV"),
+        ("hang", "hang", "hung"),
+        ("lie", "wrong-result", "outside its error bound"),
+        ("refuse", "error", "exited with status 1: simulator: illegal instruction"),
+        ("mute", "error", "has written no 0.npy"),
+    ],
+)
+def test_a_simulator_that_misbehaves(
+    pytester: pytest.Pytester, ir: str, fault: str, outcome: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMULATOR", fault)
+    result = with_runner(pytester, ir, COMMAND, *ONE_CASE, "--byoc-timeout=8", "-x")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (failure,) = report(pytester)["failures"]
+    assert (failure["outcome"], failure["check"]) == (outcome, "numerics" if fault == "lie" else "process")
+    assert text in failure["message"]
+
+
+#: A runner of 20 lines, which keeps what it is asked in a file.
+MINE = """\
+import pytest_byoc
+from pytest_byoc.worker.roles import ir_module
+
+class Mine:
+    executors = ["vm"]
+
+    def open(self):
+        self.ir = ir_module("{ir}")
+        self.ir.check_available()
+        self.ir.import_runtime()
+
+    def run(self, artifact, executor, inputs, timeout):
+        with open("{log}", "a") as log:
+            print(executor, len(inputs), timeout, file=log)
+        {fault}
+        executable = self.ir.load(str(artifact), executor)
+        return [executable.run(arrays)[0] for arrays in inputs]
+
+    def reset(self):
+        open("{log}", "a").write("reset\\n")
+
+    def close(self):
+        open("{log}", "a").write("close\\n")
+
+    def describe(self):
+        return {{"board": "one", "firmware": "1.2"}}
+"""
+
+
+def mine(pytester: pytest.Pytester, ir: str, fault: str = "") -> tuple[str, Path]:
+    log = pytester.path / "log"
+    (pytester.path / "mine.py").write_text(MINE.format(ir=ir, log=log, fault=fault))
+    return "mine.py:Mine", log
+
+
+def test_an_object_of_the_vendor(pytester: pytest.Pytester, ir: str) -> None:
+    runner, log = mine(pytester, ir)
+    result = with_runner(pytester, ir, runner, *ONE_CASE)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["target mine, * (*, board one, firmware 1.2)"])
+    said = log.read_text().split("\n")
+    # All runs of an artifact are made in one call: numerics' one and the two of rerun, or more.
+    assert all(line.startswith("vm 3 ") for line in said[:-2]) and said[-2:] == ["close", ""]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("fault", "outcome", "check"),
+    [
+        ("if len(inputs) > 1: raise pytest_byoc.RunnerCrashed('watchdog')", "crash", "process"),
+        ("if len(inputs) > 1: raise ValueError('second')", "error", "rerun"),
+        ("return [[]]", "error", "rerun"),
+    ],
+)
+def test_a_failing_call_is_made_anew_for_each_check(
+    pytester: pytest.Pytester, ir: str, fault: str, outcome: str, check: str
+) -> None:
+    runner, log = mine(pytester, ir, fault)
+    result = with_runner(pytester, ir, runner, *ONE_CASE, "-x")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (failure,) = report(pytester)["failures"]
+    assert (failure["outcome"], failure["check"]) == (outcome, check)
+    assert ("reset" in log.read_text()) == (outcome == "crash")
+
+
+@pytest.mark.once
+def test_a_lost_device_is_opened_again(pytester: pytest.Pytester, ir: str) -> None:
+    lost = pytester.path / "lost"
+    fault = f"""import pathlib
+        if not pathlib.Path({str(lost)!r}).exists():
+            pathlib.Path({str(lost)!r}).touch()
+            raise pytest_byoc.RunnerLost("usb")"""
+    runner, log = mine(pytester, ir, fault)
+    result = with_runner(pytester, ir, runner, *ONE_CASE)
+    assert result.ret == 0 and lost.exists()
+    assert log.read_text().count("close") == 2
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("runner", "message"),
+    [
+        ("mine.py:Nothing", "Nothing"),
+        ("mine.py:NUMBER", "expected an object with a method run(artifact, executor, inputs, timeout)"),
+        ("rpc://127.0.0.1:1/pi", "no tracker answers at 127.0.0.1:1"),
+        ({"command": "simulate {artifact}"}, "the command must contain {inputs}"),
+    ],
+)
+def test_runners_that_cannot_be_used(pytester: pytest.Pytester, ir: str, runner: Any, message: str) -> None:
+    (pytester.path / "mine.py").write_text("NUMBER = 3\n")
+    result = with_runner(pytester, ir, runner)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize("url", ["rpc://board", "rpc://board:9190", "rpc://board:x/pi", "rpc://:9190/pi"])
+def test_addresses_of_trackers(url: str) -> None:
+    with pytest.raises(Failure, match=r"expected rpc://HOST:PORT/KEY"):
+        rpc.parse(url)
+    assert rpc.parse("rpc://board:9190/rasp4b") == ("board", 9190, "rasp4b")
+
+
+def test_a_table_of_runner(tmp_path: Path) -> None:
+    device = device_of(tmp_path, runner={"command": "sim"})
+    assert device.is_foreign and device.in_words == "sim"
+    with pytest.raises(ValueError, match="a table of runner has one key"):
+        device_of(tmp_path, runner={"cmd": "sim"})
+    with pytest.raises(ValueError, match="exclude each other"):
+        device_of(tmp_path, runner="a:b", loader="ssh x python3")
+
+
+def test_checks_that_a_runner_cannot_make_are_known() -> None:
+    assert {"numerics", "roundtrip", "rerun", "offload"}.isdisjoint(NOT_BY_RUNNER)
+    assert {check.id for check in CHECKS} >= NOT_BY_RUNNER
+
+
+def test_bfloat16_goes_through_files(tmp_path: Path) -> None:
+    import ml_dtypes
+    import numpy as np
+
+    copy = "import shutil, sys; shutil.copy(sys.argv[2] + '/0.npy', sys.argv[3])"
+    runner = CommandRunner(f'{shlex.quote(PYTHON)} -c "{copy}" {{artifact}} {{inputs}} {{outputs}}')
+    x = np.array([[1.5, -2.0]], ml_dtypes.bfloat16)
+    ((found,),) = runner.run(tmp_path / "a.so", "vm", [{"x": x}], 20.0)
+    assert found.dtype == x.dtype and (found == x).all()
