@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import random
+import re
 import shlex
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fixtures.faults import Fault, Patch, apply
 from pytest_byoc.checks import CHECKS
 from pytest_byoc.checks.selection import NOT_BY_RUNNER
 from pytest_byoc.core.errors import Failure
@@ -193,3 +203,105 @@ def test_bfloat16_goes_through_files(tmp_path: Path) -> None:
     x = np.array([[1.5, -2.0]], ml_dtypes.bfloat16)
     ((found,),) = runner.run(tmp_path / "a.so", "vm", [{"x": x}], 20.0)
     assert found.dtype == x.dtype and (found == x).all()
+
+
+# --- TVM's RPC ---------------------------------------------------------------------------------
+
+
+class Rpc:
+    """A tracker on this machine, with servers of the key "pi". Their processes end with `stop`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._started: list[subprocess.Popen[bytes]] = []
+        self.port = self._bound("tvm.exec.rpc_tracker")
+        self.server()
+
+    @property
+    def url(self) -> str:
+        return f"rpc://127.0.0.1:{self.port}/pi"
+
+    def server(self) -> None:
+        self._bound("tvm.exec.rpc_server", f"--tracker=127.0.0.1:{self.port}", "--key=pi")
+
+    def supervise(self, over: threading.Event) -> None:
+        """Starts another server where the last one has left the tracker, as Relax's do when they crash."""
+        asked = (
+            "from tvm import rpc\n"
+            "print(len(rpc.connect_tracker('127.0.0.1', %d).summary()['server_info']))"
+        )
+        while not over.wait(1.0):
+            said = subprocess.run([PYTHON, "-c", asked % self.port], capture_output=True, text=True)
+            if said.stdout.strip() == "0":
+                self.server()
+
+    def _bound(self, module: str, *arguments: str) -> int:
+        """Starts a program of TVM, and returns the port that it is bound to."""
+        log = self._folder / f"{len(self._started)}.log"
+        port = random.randrange(20000, 40000)
+        command = [PYTHON, "-m", module, "--host=127.0.0.1", f"--port={port}", f"--port-end={port + 99}"]
+        with log.open("wb") as printed:
+            process = subprocess.Popen(
+                [*command, *arguments], stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self._started.append(process)
+        for _ in range(300):
+            if found := re.search(r"bind to (?:127\.0\.0\.1|0\.0\.0\.0):(\d+)", log.read_text()):
+                return int(found[1])
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        raise AssertionError(log.read_text())
+
+    def stop(self) -> None:
+        for process in self._started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture
+def rpc_pi(tmp_path: Path, ir: str) -> Iterator[Rpc]:
+    pytest.importorskip("tornado")
+    started = Rpc(tmp_path)
+    over = threading.Event()
+    supervisor = threading.Thread(target=started.supervise, args=(over,))
+    supervisor.start()
+    yield started
+    over.set()
+    supervisor.join()
+    started.stop()
+
+
+def test_rpc(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc) -> None:
+    cases = "test_operator and nn.relu and float32"
+    result = with_runner(pytester, ir, rpc_pi.url, "-k", cases)
+    assert result.ret == 0
+    found = report(pytester)
+    assert found["versions"]["runner"] == rpc_pi.url
+    assert sum(cell["passed"] for cell in found["cells"]) > 5
+    excluded = "executor vm: the runner cannot run it" in found["not_checked"]
+    assert excluded == (ir == "relay")
+
+
+#: What relu of a faulty target is in C: an artifact that is wrong, crashes, or hangs.
+RELU = {"wrong-result": "{x}", "crash": "*(volatile float*)8", "hang": "({{ while (1) {{}} 0; }})"}
+
+
+@pytest.mark.parametrize("outcome", RELU)
+def test_faults_are_found_by_rpc(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc, outcome: str) -> None:
+    patch = Patch("kernels.py", '{x} > {zero} ? {x} : {zero}"', f'{RELU[outcome]}"')
+    target = apply(Fault("relu", 47, "", ("nn.relu",), "process", (patch,)), pytester.path)
+    result = session(
+        pytester, ir, f"{target / '__init__.py'}:target", "-x", *ONE_CASE, "--byoc-timeout=8", loader=[],
+        runner=rpc_pi.url, run_here=True,
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (failure,) = report(pytester)["failures"]
+    assert failure["outcome"] == outcome
+
+
+@pytest.mark.once
+def test_a_key_that_no_server_has(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc) -> None:
+    result = with_runner(pytester, ir, rpc_pi.url.replace("/pi", "/raspberry"))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "has no server with the key 'raspberry'; it has: pi" in result.stdout.str() + result.stderr.str()

@@ -159,9 +159,10 @@ class Gatherer:
         """Loads and runs the artifacts in the loader, and in the companions before and after it."""
         workers, companions, limit = self._workers, self._companions, self._limit.seconds
         passed_on = evidence.target.passed_on()
+        behind = passed_on.pop("together", {})
         if evidence.target.died is None:
             companions.compile(job, evidence, limit)
-            passed_on["together"] = companions.pass_on_twin(evidence, passed_on.get("together", {}))
+            passed_on["together"] = companions.pass_on_twin(evidence, behind)
             companions.load_without_libraries(job, artifacts, evidence, limit)
             companions.load_without_files(job, artifacts, evidence, limit)
         checks = selection.loaded(job["checks"], evidence.host_runs_some)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import urllib.parse
 from pathlib import Path
@@ -14,6 +15,8 @@ from ..core.runner import RunnerCrashed, RunnerHung, RunnerLost
 
 #: Seconds to wait for a free server of the key.
 WAITING = 60.0
+#: Seconds in which a tracker has to answer.
+_CONNECTING = 10.0
 #: Words of TVM's exceptions when the server's process has died.
 _DIED = ("kShutdown", "socket closed", "Connection reset", "Broken pipe", "closed by the server")
 #: Names of TVM's exceptions, or words in them, when a session has taken too long.
@@ -78,6 +81,8 @@ class RpcRunner:
         from tvm import rpc
 
         try:
+            # TVM tries for a minute.
+            socket.create_connection((self._host, self._port), timeout=_CONNECTING).close()
             return rpc.connect_tracker(self._host, self._port)
         except Exception as e:
             raise RunnerLost(

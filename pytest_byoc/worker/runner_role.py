@@ -50,25 +50,34 @@ class RunnerRole:
             reporter.stage("run")
             try:
                 self._run(load, runs, runs, timeout, reporter)
-                continue
             except RunnerLost:
                 raise
             except Exception as e:
-                if len({run["check"] for run in runs}) == 1:
-                    self._failed(e, runs[0], reporter)
-                    continue
-                self._reset(e)
-            for end, run in enumerate(runs, 1):
-                if end < len(runs) and runs[end]["check"] == run["check"]:
-                    continue
-                own = [r for r in runs[:end] if r["check"] == run["check"]]
-                try:
-                    self._run(load, runs[:end], own, timeout, reporter)
-                except RunnerLost:
+                self._attribute(e, load, runs, timeout, reporter)
+
+    def _attribute(
+        self, error: Exception, load: Step, runs: Sequence[Step], timeout: float, reporter: Reporter
+    ) -> None:
+        """Finds the check that fails, and reports it. error: what the runs in one call have raised."""
+        if len({run["check"] for run in runs}) == 1:
+            self._failed(error, runs[0], reporter)
+            return
+        self._reset(error)
+        for end, run in enumerate(runs, 1):
+            if end < len(runs) and runs[end]["check"] == run["check"]:
+                continue
+            own = [r for r in runs[:end] if r["check"] == run["check"]]
+            try:
+                self._run(load, runs[:end], own, timeout, reporter)
+            except RunnerLost:
+                if not isinstance(error, RunnerCrashed):
                     raise
-                except Exception as e:
-                    self._failed(e, run, reporter)
-                    break
+                # The artifact has taken the device with it.
+                self._failed(error, runs[0], reporter)
+                return
+            except Exception as e:
+                self._failed(e, run, reporter)
+                return
 
     def _run(
         self, load: Step, runs: Sequence[Step], wanted: Sequence[Step], timeout: float, reporter: Reporter
