@@ -241,11 +241,10 @@ class IR(Protocol):
     def NAME(self) -> str:
         """Returns the IR's name, as in `pytest_byoc.core.irs` and in the operator records."""
 
-    @property
-    def CONSTANTS_KEPT(self) -> int:
-        """Returns the number of copies of each region's constants that TVM puts into the artifact.
+    def constants_kept(self, module: Any) -> int:
+        """Returns how many copies of a partitioned module's constants TVM adds to the artifact.
 
-        These do not depend on the codegen.
+        They are copies beside the one that the target, or main, needs.
         """
 
     @property

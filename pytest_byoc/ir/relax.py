@@ -26,9 +26,6 @@ from .shared import scopes as scopes
 
 NAME = "relax"
 modules: Modules = relax_modules
-#: The number of copies of a region's constants that TVM itself puts into the artifact: RunCodegen
-#: adds them to the module as an attribute, for TVM's own loader of constants.
-CONSTANTS_KEPT = 1
 REMEDY = (
     "Relax needs TVM 0.25 or later: install the extra pytest-byoc[relax] (apache-tvm>=0.25), "
     "or point --byoc-python at an interpreter that has such a TVM"
@@ -346,6 +343,12 @@ def _has_codegen(compiler: str) -> bool:
     import tvm
 
     return tvm.get_global_func("relax.ext." + compiler, allow_missing=True) is not None
+
+
+def constants_kept(module: Any) -> int:
+    """Returns 1: RunCodegen adds the constants to the module as an attribute, for TVM's own loader of
+    constants, which saves them too."""
+    return 1
 
 
 # --- building and loading --------------------------------------------------------------------

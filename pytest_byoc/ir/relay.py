@@ -31,8 +31,6 @@ from .shared import scopes as scopes
 
 NAME = "relay"
 modules: Modules = relay_modules
-#: The number of copies of a region's constants that TVM itself puts into the artifact.
-CONSTANTS_KEPT = 0
 REMEDY = (
     "Relay needs TVM 0.19 or earlier: install the extra pytest-byoc[relay] (CPython 3.10), "
     "or point --byoc-python at an interpreter that has such a TVM"
@@ -293,6 +291,22 @@ def same_function(before: Any, after: Any) -> bool:
         return bool(tvm.ir.structural_equal(before, after, map_free_vars=True))
     except Exception:  # TVM cannot compare a part of it, for example an attribute
         return False
+
+
+def constants_kept(module: Any) -> int:
+    """Returns 1 if main passes constants to regions: beside a codegen that makes C source, TVM saves the
+    parameters of main a second time, in its loader of constants."""
+    import tvm
+    from tvm import relay
+
+    passed: list[Any] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.GlobalVar):
+            passed.extend(arg for arg in e.args if isinstance(arg, relay.Constant))
+
+    relay.analysis.post_order_visit(module["main"].body, visit)
+    return int(bool(passed))
 
 
 def partition_facts(module: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import tvm
 from tvm import relay, te
@@ -85,12 +85,12 @@ def _in_tir(region: relay.Function) -> Any:
     function = relay.transform.InferType()(tvm.IRModule.from_expr(function))["main"]
     with tvm.target.Target("c"):
         lowered = tvm.get_global_func("relay.backend.LowerToTE")(function)
-    outputs: Dict[Any, Any] = {}
+    arguments = list(lowered.inputs)
     for i, tensor in enumerate(lowered.outputs):
         # Two arguments cannot be one tensor.
-        used = tensor in outputs or tensor in list(lowered.inputs)
-        outputs[_copy(tensor, f"copy_{i}") if used else tensor] = None
-    return te.create_prim_func([*lowered.inputs, *outputs])
+        used = any(tensor.same_as(other) for other in arguments)
+        arguments.append(_copy(tensor, f"copy_{i}") if used else tensor)
+    return te.create_prim_func(arguments)
 
 
 def _copy(tensor: Any, name: str) -> Any:
