@@ -88,6 +88,14 @@ OPTIONS: tuple[Option, ...] = (
         "count", "20",
     ),
     Option(
+        "shard", "run part K of N of the session; `python -m pytest_byoc merge` joins the parts", "K/N",
+        "shard", ini=False,
+    ),
+    Option(
+        "costs", "report.json of an earlier session, by whose durations the shards are made equally long",
+        "FILE", "path", default_help="the baseline's durations",
+    ),
+    Option(
         "report", "write report.json and report.html into this folder (or to this .json file)", "PATH", "path"
     ),
     Option(

@@ -13,10 +13,9 @@ from ..examination.decision import causes
 from ..examination.outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict, worst
 from ..examination.signature import Signature, message_key, traits
 from .failure import details, shown
+from .sighting import ONNX, Sighting, blamed, cells_of
 
 SCHEMA = "pytest-byoc/report/1"
-#: Prefix of the operators that stand for a whole ONNX model: these have an outcome but no cell.
-ONNX = "onnx."
 #: Number of cases that a failure lists.
 CASES = 100
 #: The counts of a cell, in the order of the tables.
@@ -186,6 +185,14 @@ class TargetRecord:
 
     #: Id of a check to the number of passing graphs that it was made on.
     held: Counter[str] = field(default_factory=Counter)
+    #: Seconds of the tests that a shard keeps together, by their name (plugin/division.py).
+    durations: dict[str, float] = field(default_factory=dict)
+    #: Of a shard: each failing graph. They are not part of `as_dict`.
+    sightings: list[Sighting] = field(default_factory=list)
+
+    def took(self, tests: str, seconds: float) -> None:
+        """Adds to the duration of tests that a shard keeps together."""
+        self.durations[tests] = self.durations.get(tests, 0.0) + seconds
 
     def _fail_cell(self, operator: str, dtype: str, check: str) -> None:
         self._cell(operator, dtype)["failed"] += 1
@@ -260,9 +267,7 @@ class TargetRecord:
         left in the shrunk graph, or for the offloaded ones of these where that is known. known: the
         failure that the graph was recognised as."""
         origin = found_in or verdict.graph
-        operators = {n.op for n, offloaded in zip(verdict.graph.nodes, verdict.offloaded) if offloaded}
-        left = operators or set(verdict.graph.operators)
-        cells = {(n.op, n.types[0].dtype) for n in origin.nodes if n.op in left and not n.op.startswith(ONNX)}
+        cells = cells_of(origin, blamed(verdict))
         for op, dtype in cells:
             self._fail_cell(op, dtype, verdict.findings[0].check)
         needed = sorted(traits(verdict.graph, self.ir))
@@ -280,7 +285,7 @@ class TargetRecord:
         failure.count += 1
         failure.shown_in([case])
         if len(origin.nodes) == 1:
-            failure.seen(origin.operators, {dtype for _, dtype in cells})
+            failure.seen(origin.operators, [dtype for _, dtype in cells])
         return failure, new
 
     def slower(self) -> list[dict[str, Any]]:
@@ -337,12 +342,13 @@ class TargetRecord:
             "corpus": self.corpus,
             "speed": self.speed,
             "onnx": self.onnx,
+            "durations": {tests: round(s, 3) for tests, s in sorted(self.durations.items())},
         }
 
     def take(self) -> dict[str, Any]:
         """Returns everything recorded since the last call, as `as_dict`, and forgets it. Failures
         stay known with a count of 0, so that they are not new again."""
-        part = self.as_dict()
+        part = {**self.as_dict(), "sightings": [s.as_dict() for s in self.sightings]}
         known = {name: replace(failure, count=0) for name, failure in self.failures.items()}
         empty = TargetRecord(
             self.target, self.ir, self.versions, precision=self.precision,
@@ -394,6 +400,9 @@ class TargetRecord:
         if fragmentation["worst"]:
             self.worst_split = _worse(self.worst_split, fragmentation["worst"])
         self.speed += other["speed"]
+        for tests, seconds in other.get("durations", {}).items():
+            self.took(tests, seconds)
+        self.sightings += map(Sighting.from_dict, other.get("sightings", ()))
         self.held.update(other["held"])
         self.versions = self.versions or other["versions"]
         self.precision = self.precision or other["precision"]
