@@ -1,8 +1,10 @@
-"""`python -m pytest_byoc`: drafts a target's table, rebuilds report.html, or checks a bundle.
+"""`python -m pytest_byoc`: drafts a target's table, rebuilds report.html, checks a bundle, merges the
+reports of shards.
 
     python -m pytest_byoc init my_target.py:partition
     python -m pytest_byoc report out/report.json
     python -m pytest_byoc verify out.zip
+    python -m pytest_byoc merge shard-1 shard-2 -o out
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from .config.options import BY_NAME, FLAG, MERGE_OPTIONS
 from .core import files
 from .core.irs import IRS
 from .core.names import printable
@@ -31,11 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("-o", "--output", type=Path, help="the page (default: beside it, as .html)")
     command = commands.add_parser("verify", help="check hashes, schema and graphs of a bundle")
     command.add_argument("path", type=Path, metavar="bundle.zip", help="file that --byoc-bundle wrote")
+    _merge_arguments(commands.add_parser("merge", help="join the reports of all shards, and judge them"))
     _init_arguments(commands.add_parser("init", help="draft the table of a target for pyproject.toml"))
     options = parser.parse_args(arguments)
     try:
         if options.command == "init":
             return _init(options)
+        if options.command == "merge":
+            return _merge(options)
         if options.command == "verify":
             return _verify(options.path)
         return _report(options.path, options.output or html.path_beside(options.path))
@@ -59,6 +65,32 @@ def _init_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="append the table to a file such as pyproject.toml"
     )
+
+
+def _merge_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "paths", nargs="+", type=Path, metavar="DIR", help="folder that --byoc-report named for a shard"
+    )
+    command.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the merged report"
+    )
+    for name in MERGE_OPTIONS:
+        option = BY_NAME[name]
+        if option.form == FLAG:
+            command.add_argument(option.flag, action="store_true", help=option.help)
+        else:
+            command.add_argument(option.flag, metavar=option.metavar, help=option.help)
+
+
+def _merge(options: argparse.Namespace) -> int:
+    merge = importlib.import_module("pytest_byoc.results.merge")
+    given = []
+    for name in MERGE_OPTIONS:
+        value = getattr(options, BY_NAME[name].ini_name)
+        if value is not None and value is not False:
+            given.append(BY_NAME[name].flag if value is True else f"{BY_NAME[name].flag}={value}")
+    code: int = merge.run(options.paths, options.output, given)
+    return code
 
 
 def _init(options: argparse.Namespace) -> int:

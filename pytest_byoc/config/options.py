@@ -140,3 +140,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("list-operators", "list the operators and exit", form=FLAG, ini=False),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
+#: The options that `python -m pytest_byoc merge` has too.
+MERGE_OPTIONS = (
+    "waivers", "update-waivers", "baseline", "fail-under", "strict-corpus", "summary", "bundle",
+)

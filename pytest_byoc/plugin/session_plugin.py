@@ -101,7 +101,7 @@ class ActivePlugin:
             config.pluginmanager.register(self.sharding, "pytest-byoc-sharding")
         self._results = Results(
             self.settings, self._records(), self._collection.selections, self.waivers, self.baseline,
-            self.corpus, self.limits, shard=self._section if self.sharding else None,
+            self.corpus, self.limits, config.rootpath, shard=self._section if self.sharding else None,
         )
         _set_profile(config)
         self._controller = bool(getattr(config.option, "numprocesses", None)) or (

@@ -116,6 +116,14 @@ def recognised_by(failures: Sequence[Failure], look: Look) -> Failure | None:
     return _by_cause(alike, look)
 
 
+def may_hide_another(known: Failure, look: Look) -> bool:
+    """Returns whether a graph of one operator that is recognised as a known failure may show another
+    failure too: it has further traits."""
+    if not (look.nodes == 1 and known.signature.is_generic and known.traits):
+        return False
+    return not _without_extents(look.traits).issubset(known.traits)
+
+
 def _by_cause(alike: Sequence[Failure], look: Look) -> Failure | None:
     """Returns the first failure of a cause with so many failures that one more adds nothing."""
     signature = look.signature

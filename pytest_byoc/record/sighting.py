@@ -69,9 +69,9 @@ class Sighting:
     position, test: of the test, the position among all tests of the session. origin: the case in
     which a graph of the corpus was first found. excused: whether a waiver or the baseline excused
     it. failure: the id under which it is listed; "" if it was excused. before, after: the verdict
-    before and after shrinking as known failures are recognised; None where that was not tried.
-    counted: the cells that count as failed. unshrunk: those that would, had it been recognised
-    before shrinking. alone: the cell of a graph of one operator; empty for any other graph."""
+    before and after shrinking as known failures are recognised; None where that was not tried, or
+    the graph was not shrunk. counted: the cells that count as failed. unshrunk: those that would,
+    had it been recognised before shrinking. operators, nodes: of the graph before shrinking."""
 
     position: int
     test: str
@@ -87,7 +87,13 @@ class Sighting:
     after: Look | None = None
     counted: list[tuple[str, str]] = field(default_factory=list)
     unshrunk: list[tuple[str, str]] = field(default_factory=list)
-    alone: list[tuple[str, str]] = field(default_factory=list)
+    operators: list[str] = field(default_factory=list)
+    nodes: int = 0
+
+    @property
+    def alone(self) -> list[tuple[str, str]]:
+        """Returns the cell of a graph of one operator; nothing for any other graph."""
+        return self.unshrunk if self.nodes == 1 else []
 
     @staticmethod
     def of(position: int, test: str, case: str, origin: str, verdict: Verdict, excused: bool) -> Sighting:
@@ -97,7 +103,7 @@ class Sighting:
             position, test, case, origin, finding.check, verdict.outcome,
             " ".join(finding.message.split())[:_MESSAGE], message_key(finding, verdict.symbols), excused,
             unshrunk=cells_of(graph, blamed(verdict)),
-            alone=cells_of(graph, graph.operators) if len(graph.nodes) == 1 else [],
+            operators=list(graph.operators), nodes=len(graph.nodes),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -105,12 +111,12 @@ class Sighting:
             "before": self.before and self.before.as_dict(), "after": self.after and self.after.as_dict(),
         }
         # pytest-xdist and JSON have no tuples.
-        cells = {k: [list(c) for c in getattr(self, k)] for k in ("counted", "unshrunk", "alone")}
+        cells = {k: [list(c) for c in getattr(self, k)] for k in ("counted", "unshrunk")}
         return {**vars(self), **looks, **cells}
 
     @staticmethod
     def from_dict(found: Mapping[str, Any]) -> Sighting:
         looks = {k: Look.from_dict(found[k]) if found[k] else None for k in ("before", "after")}
-        cells = {k: [(op, dtype) for op, dtype in found[k]] for k in ("counted", "unshrunk", "alone")}
+        cells = {k: [(op, dtype) for op, dtype in found[k]] for k in ("counted", "unshrunk")}
         known = {name: found[name] for name in Sighting.__dataclass_fields__}
         return Sighting(**{**known, **looks, **cells})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -131,10 +131,10 @@ class Excused:
 
 
 def _worse(known: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Returns the graph that exceeds the smallest possible number of subgraphs by more."""
-    if known and known["subgraphs"] - known["smallest"] >= other["subgraphs"] - other["smallest"]:
-        return known
-    return other
+    """Returns the graph that exceeds the smallest possible number of subgraphs by more. Of equal
+    ones the case decides, not the process that examined it first."""
+    found = [graph for graph in (known, other) if graph]
+    return min(found, key=lambda g: (g["smallest"] - g["subgraphs"], g["case"]))
 
 
 @dataclass
@@ -247,8 +247,12 @@ class TargetRecord:
         """Lists a failure that does not fail the session. Its graph is not shrunk, so only the cell
         of a graph of one operator counts as failed: in a larger graph the failing operator is not
         known."""
-        if len(graph.nodes) == 1 and not graph.nodes[0].op.startswith(ONNX):
-            self._fail_cell(graph.nodes[0].op, graph.nodes[0].types[0].dtype, excused.check)
+        self.excuse_in(excused, cells_of(graph, graph.operators) if len(graph.nodes) == 1 else [])
+
+    def excuse_in(self, excused: Excused, cells: Iterable[tuple[str, str]]) -> None:
+        """Lists a failure that does not fail the session. cells: those that count as failed."""
+        for op, dtype in cells:
+            self._fail_cell(op, dtype, excused.check)
         self._excuse(excused)
 
     def _excuse(self, excused: Excused) -> None:
@@ -268,8 +272,6 @@ class TargetRecord:
         failure that the graph was recognised as."""
         origin = found_in or verdict.graph
         cells = cells_of(origin, blamed(verdict))
-        for op, dtype in cells:
-            self._fail_cell(op, dtype, verdict.findings[0].check)
         needed = sorted(traits(verdict.graph, self.ir))
         identity = known.id if known else failure_id(verdict.signature, verdict.graph.operators, needed)
         failure, new = self.failures.get(identity), False
@@ -282,11 +284,20 @@ class TargetRecord:
                 says=verdict.signature.says, normalised=message_key(finding, verdict.symbols), traits=needed,
                 elements=verdict.graph.elements,
             )
+        self.show(failure, case, cells, origin.operators if len(origin.nodes) == 1 else ())
+        return failure, new
+
+    def show(
+        self, failure: Failure, case: str, cells: Sequence[tuple[str, str]], alone: Iterable[str] = ()
+    ) -> None:
+        """Counts a graph that shows a listed failure. cells: those that count as failed. alone: the
+        operator of a graph of one operator."""
+        for op, dtype in cells:
+            self._fail_cell(op, dtype, failure.check)
         failure.count += 1
         failure.shown_in([case])
-        if len(origin.nodes) == 1:
-            failure.seen(origin.operators, [dtype for _, dtype in cells])
-        return failure, new
+        if operators := list(alone):
+            failure.seen(operators, [dtype for _, dtype in cells])
 
     def slower(self) -> list[dict[str, Any]]:
         """Returns the measured graphs in which LLVM is faster; the target's slowest comes first."""

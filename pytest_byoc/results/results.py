@@ -40,13 +40,13 @@ class Results:
     """The results of a session, computed from the records of all targets when the tests have
     ended.
 
-    provenance: returns the `session` of report.json. shard: returns the `shard` of report.json for a
+    root: the project's folder. provenance: returns the `session` of report.json. shard: returns the `shard` of report.json for a
     shard, given its exit code; None for a whole session."""
 
     def __init__(
         self, settings: Settings, records: Sequence[TargetRecord], selections: Sequence[Selection],
         waivers: Waivers | None, baseline: Baseline | None, corpus: Sequence[Entry], limits: Unfinished,
-        provenance: Callable[[], dict[str, Any]] | None = None,
+        root: Path, provenance: Callable[[], dict[str, Any]] | None = None,
         shard: Callable[[int], dict[str, Any]] | None = None,
     ) -> None:
         self._settings = settings
@@ -56,6 +56,7 @@ class Results:
         self._baseline = baseline
         self._corpus = corpus
         self._limits = limits
+        self._root = root
         self._started = datetime.now(timezone.utc)
         self._provenance = provenance or self._made_now
         self._shard = shard
@@ -83,7 +84,7 @@ class Results:
         return "derandomized" if self._settings.explore is None else str(self._settings.explore)
 
     def _made_now(self) -> dict[str, Any]:
-        return provenance.session(self._settings, self._started, datetime.now(timezone.utc))
+        return provenance.session(self._settings, self._started, datetime.now(timezone.utc), self._root)
 
     def _report(self, session: Ended) -> None:
         """Writes report.json, the page beside it and the bundle, all from the same data."""
