@@ -19,12 +19,14 @@ from ..config.declarations import SettingsError
 from ..config.levels import LEVELS
 from ..config.settings import Settings, check_files
 from ..config.values import value_of
+from ..core import files
+from ..core.names import folder_name
 from ..gate import baseline, waivers
 from ..gate.excuses import Excuses
 from ..gate.planned import Selection
 from ..record.sighting import Sighting
 from ..record.target_record import Failure, TargetRecord
-from ..report import provenance, schema
+from ..report import provenance, schema, scoreboard
 from . import junit_files, shard_reports
 from .failure_folders import copied
 from .replay import Replay
@@ -36,32 +38,56 @@ from .unfinished import Unfinished
 REFUSED = 2
 
 
-def run(paths: Sequence[Path], output: Path, options: Sequence[str]) -> int:
+def run(paths: Sequence[Path], output: Path, options: Sequence[str], matrix: bool = False) -> int:
     """Merges reports into a folder and returns the exit code: that of the whole session, or REFUSED.
 
-    options: of the gate, as pytest gets them."""
-    code = int(pytest.main([*options, "-p", "byoc"], plugins=[_Command(paths, output)]))
+    options: of the gate, as pytest gets them. matrix: whether to write a scoreboard too."""
+    code = int(pytest.main([*options, "-p", "byoc"], plugins=[_Command(paths, output, matrix)]))
     return REFUSED if code == pytest.ExitCode.USAGE_ERROR else code
 
 
 class _Command:
     """The plugin that merges reports in place of a session."""
 
-    def __init__(self, paths: Sequence[Path], output: Path) -> None:
+    def __init__(self, paths: Sequence[Path], output: Path, matrix: bool) -> None:
         self._paths = paths
         self._output = output
+        self._matrix = matrix
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
         try:
-            reports = shard_reports.complete([shard_reports.read(path) for path in self._paths])
-            shard_reports.check_own_version(reports[0])
-            return _merge(reports, self._output, config)
+            reports = [shard_reports.read(path) for path in self._paths]
+            if self._matrix:
+                return self._scoreboard(reports, config)
+            return _merge(shard_reports.complete(reports), self._output, config)
         except SettingsError as e:
             print(f"merge: {e}", file=sys.stderr)
         except OSError as e:
             print(f"merge: {e.filename or self._output}: {e.strerror or e}", file=sys.stderr)
         return REFUSED
+
+    def _scoreboard(self, reports: Sequence[ShardReport], config: pytest.Config) -> int:
+        """Writes the scoreboard of whole sessions and of sessions in shards, which are merged
+        first. Returns the worst exit code of the merged ones."""
+        sessions = shard_reports.sessions(reports)
+        codes, wholes = [0], []
+        for name, group in sessions.items():
+            folder = self._output if len(sessions) == 1 else self._output / name
+            if group[0].shard:
+                codes.append(_merge(shard_reports.complete(group), folder, config))
+                wholes.append(shard_reports.read(folder))
+            else:
+                wholes += group
+        found = scoreboard.entries(one.report for one in wholes)
+        files.replace(self._output / "scoreboard.md", scoreboard.markdown(found).encode())
+        badges = {"badge.svg": found}
+        if len(found) > 1:
+            badges |= {f"badge-{folder_name(e.record['target'], e.record['ir'])}.svg": [e] for e in found}
+        for name, entries in badges.items():
+            files.replace(self._output / name, scoreboard.badge(entries).encode())
+        _Terminal(config).write_line(f"scoreboard: {self._output / 'scoreboard.md'}, {', '.join(badges)}")
+        return max(codes)
 
 
 @dataclass
@@ -72,6 +98,7 @@ class _Whole:
 
 
 def _merge(reports: Sequence[ShardReport], output: Path, config: pytest.Config) -> int:
+    shard_reports.check_own_version(reports[0])
     settings = _settings(reports[0], output, config)
     for one in reports:
         if one.folder.resolve() == output.resolve():

@@ -61,9 +61,9 @@ class Replay:
         if found is None:
             if s.excused:
                 raise SettingsError(
-                    f"{s.case} (check {s.check}) was excused when its shard was run, and nothing that merge "
-                    "was given excuses it: give merge the same --byoc-waivers and --byoc-baseline, or run the "
-                    "shards again"
+                    f"{s.case} (check {s.check}) was excused when its shard was run, and nothing that "
+                    "merge was given excuses it: give merge the same --byoc-waivers and --byoc-baseline, or "
+                    "run the shards again"
                 )
             return False
         self.record.excuse_in(replace(found, case=s.case), s.alone)

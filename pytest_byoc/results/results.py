@@ -40,8 +40,8 @@ class Results:
     """The results of a session, computed from the records of all targets when the tests have
     ended.
 
-    root: the project's folder. provenance: returns the `session` of report.json. shard: returns the `shard` of report.json for a
-    shard, given its exit code; None for a whole session."""
+    root: the project's folder. provenance: returns the `session` of report.json. shard: returns the
+    `shard` of report.json for a shard, given its exit code; None for a whole session."""
 
     def __init__(
         self, settings: Settings, records: Sequence[TargetRecord], selections: Sequence[Selection],

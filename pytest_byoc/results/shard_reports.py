@@ -10,7 +10,7 @@ from typing import Any
 
 from ..config.declarations import SettingsError
 from ..core import files
-from ..core.names import printable
+from ..core.names import folder_name, printable
 from ..report import provenance, schema
 
 #: Problems of a damaged report that a message names.
@@ -59,9 +59,26 @@ def read(path: Path) -> ShardReport:
     if problems:
         said = printable("; ".join(problems[:_NAMED]))
         raise SettingsError(f"{file} is damaged: {said}; run that session again")
-    if len(report.get("shard", {}).get("targets", ())) not in (0, len(report.get("targets", [report]))):
+    if "shard" in report and len(report["shard"]["targets"]) != len(report.get("targets", [report])):
         raise SettingsError(f"{file} is damaged: shard.targets does not fit targets; run that shard again")
     return ShardReport(file, report)
+
+
+def sessions(reports: Sequence[ShardReport]) -> dict[str, list[ShardReport]]:
+    """Returns the reports of each session, by the names and IRs of its targets. Raises SettingsError
+    for two sessions of the same target."""
+    found: dict[str, list[ShardReport]] = {}
+    owners: dict[str, str] = {}
+    for one in reports:
+        targets = [folder_name(t["target"], t["ir"]) for t in one.targets]
+        name = "_".join(targets)
+        group = found.setdefault(name, [])
+        for target in targets:
+            if owners.setdefault(target, name) != name or (group and not (one.shard and group[0].shard)):
+                other = found[owners[target]][0]
+                raise SettingsError(f"{other.path} and {one.path} are both of {target}: name one of them")
+        group.append(one)
+    return found
 
 
 def complete(reports: Sequence[ShardReport]) -> list[ShardReport]:
