@@ -26,24 +26,29 @@ from .core.names import printable
 from .report import html, schema, session_zip
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns its exit code: 0; 1 for a report or bundle with problems, a target that
-    offloads nothing, or a change for the worse; 2 if something cannot be read, written or started.
-    `merge` returns the exit code of the session whose shards it merges."""
-    parser = argparse.ArgumentParser(prog="python -m pytest_byoc", description="Tools of pytest-byoc.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the commands."""
+    made = argparse.ArgumentParser(prog="python -m pytest_byoc", description="Tools of pytest-byoc.")
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser("report", help="write the page of a report.json again")
     command.add_argument("path", type=Path, metavar="report.json")
     command.add_argument("-o", "--output", type=Path, help="the page (default: beside it, as .html)")
     command = commands.add_parser("verify", help="check hashes, schema and graphs of a bundle")
     command.add_argument("path", type=Path, metavar="bundle.zip", help="file that --byoc-bundle wrote")
-    command = commands.add_parser("diff", help="compare two reports: exit code 1 if something got worse")
+    _merge_arguments(commands.add_parser("merge", help="join the reports of all shards, and judge them"))
+    command = commands.add_parser("diff", help="compare two reports of a target")
     command.add_argument("path", type=Path, metavar="old.json", help="report.json, or its folder")
     command.add_argument("new", type=Path, metavar="new.json", help="report.json, or its folder")
     command.add_argument("-o", "--output", type=Path, help="file for the Markdown (default: print it)")
-    _merge_arguments(commands.add_parser("merge", help="join the reports of all shards, and judge them"))
     _init_arguments(commands.add_parser("init", help="draft the table of a target for pyproject.toml"))
-    options = parser.parse_args(arguments)
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit code: 0; 1 for a report or bundle with problems, a target that
+    offloads nothing, or a change for the worse; 2 if something cannot be read, written or started.
+    `merge` returns the exit code of the session whose shards it merges."""
+    options = parser().parse_args(arguments)
     try:
         if options.command == "init":
             return _init(options)

@@ -51,7 +51,7 @@ class _Command:
 
     def __init__(self, paths: Sequence[Path], output: Path, matrix: bool) -> None:
         self._paths = paths
-        self._output = output
+        self._output = Path.cwd() / output
         self._matrix = matrix
 
     @pytest.hookimpl(tryfirst=True)

@@ -36,8 +36,9 @@ class Replay:
         """Sets the record's failures, excused failures and failed cells. sightings: of each shard."""
         self.record.failures, self.record.excused = {}, {}
         numbered = [(shard, s) for shard, found in enumerate(sightings) for s in found]
-        for shard, sighting in sorted(numbered, key=lambda one: (one[1].position, one[0])):
+        for _, sighting in numbered:
             self._uncount(sighting)
+        for shard, sighting in sorted(numbered, key=lambda one: (one[1].position, one[0])):
             if not self._excused(sighting):
                 self.failing.add(sighting.test)
                 self._list(shard, sighting)
