@@ -393,3 +393,24 @@ def test_a_missing_folder_of_a_failure_is_noted(
     assert "has no folder here, since s1/byoc-failures/mine-relay-x is missing" in capsys.readouterr().out
     (failure,) = json.loads(Path("out/report.json").read_text())["failures"]
     assert failure["bundle"] == failure["graph"] == ""
+
+
+def test_shards_of_several_targets_and_their_scoreboard(
+    shards: Sequence[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in shards:
+        report = json.loads((folder / "report.json").read_text())
+        head = ("schema", "seed", "settings", "session", "gate")
+        target = {k: v for k, v in report.items() if k not in head}
+        shard = target.pop("shard")
+        report["targets"] = [target, {**copy.deepcopy(target), "target": "other"}]
+        shard["targets"] *= 2
+        save(folder, report)
+    assert merge(*shards, "-o", "out", "--matrix") == 1
+    report = json.loads(Path("out/report.json").read_text())
+    assert schema.problems(report) == [] and report["outcomes"]["pass"] == 4
+    assert [(f["target"], f["count"]) for f in report["failures"]] == [("mine", 2), ("other", 2)]
+    assert "other (Relay)" in Path("out/scoreboard.md").read_text()
+    assert {path.name for path in Path("out").glob("*.svg")} == {
+        "badge.svg", "badge-mine-relay.svg", "badge-other-relay.svg",
+    }

@@ -91,7 +91,8 @@ class Sharding:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         for target in self._sessions:
-            target.failures.place = (self._positions[item.nodeid], item.nodeid)
+            # Another plugin may have added a test since.
+            target.failures.place = (self._positions.get(item.nodeid, len(self._positions)), item.nodeid)
 
     def note_failure(self, raised: BaseException | None, report: pytest.TestReport) -> None:
         """Notes on the report of a failed test whether nothing but the target's failures failed it."""
