@@ -334,7 +334,7 @@ class TargetRecord:
             ],
             "failures": [f.as_dict() for f in self.failures.values() if f.count],
             # pytest-xdist cannot pass on a Counter.
-            "held": dict(self.held),
+            "held": dict(sorted(self.held.items())),
             "excused": [e.as_dict() for e in self.excused.values()],
             "cases": dict(sorted(self.cases.items())),
             "failed_checks": dict(sorted(self.failed_checks.items())),
