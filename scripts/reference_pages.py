@@ -3,6 +3,7 @@ checks."""
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 import re
@@ -14,6 +15,7 @@ import api_pages
 import pytest
 from markdown_pages import escaped, page, table
 
+from pytest_byoc.__main__ import parser
 from pytest_byoc.checks import CHECKS, inline_back
 from pytest_byoc.checks.base import EVERY
 from pytest_byoc.config import plan
@@ -37,6 +39,8 @@ _MORE = {
     "stages": "../how-to/partition-only.md",
     "explore": "../how-to/explore.md",
     "time-budget": "../how-to/ci.md",
+    "shard": "../how-to/shards.md",
+    "costs": "../how-to/shards.md",
     "report": "report-json.md",
     "bundle": "../how-to/failures.md",
     "waivers": "../how-to/waivers.md",
@@ -220,9 +224,60 @@ def outcomes() -> str:
         "- A test whose graphs could not be judged is skipped, with the outcomes as the reason.\n"
         "- A session in which nothing passed fails, even if no test did.",
         "## Exit codes",
-        "They are the same under pytest-xdist: the workers report, the controller judges.",
+        "They are the same under pytest-xdist: the workers report, the controller judges. A\n"
+        "[shard](../how-to/shards.md) is judged by its own tests alone; what concerns the whole session,\n"
+        "and every rule of the gate but `--byoc-strict-corpus`, is left to `python -m pytest_byoc merge`,\n"
+        "whose exit codes these are too. A shard that no test falls to ends with 0.",
         table(("code", "meaning"), ((str(code), text) for code, text in sorted(_CODES.items()))),
     )
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+_COMMANDS = {
+    "report": ("report-json.md", "0; 1: the report is not as its schema says; 2: it can't be read"),
+    "verify": ("../how-to/failures.md", "0; 1: the bundle has problems; 2: it can't be read"),
+    "merge": (
+        "../how-to/shards.md",
+        "that of the whole session (0, 1, 5 or 6); 2: the reports are not those of one whole session, "
+        "can't be read or written, or an option can't be used",
+    ),
+    "diff": (
+        "../how-to/baseline.md",
+        "0; 1: something got worse; 2: the reports can't be read, or have no target in common",
+    ),
+    "init": ("../how-to/table.md", "0; 1: the target offloads nothing; 2: it can't be started or written"),
+}
+
+
+def commands() -> str:
+    (choices,) = (a.choices for a in parser()._actions if isinstance(a.choices, dict))
+    assert choices.keys() == _COMMANDS.keys(), "a command has no exit codes"
+    parts = []
+    for name, (link, codes) in _COMMANDS.items():
+        words = " ".join(_argument(a) for a in choices[name]._actions if not isinstance(a, _HELP))
+        rows = [
+            (f"`{', '.join(a.option_strings) or a.metavar}`", escaped(a.help or ""))
+            for a in choices[name]._actions if not isinstance(a, _HELP)
+        ]
+        parts += [
+            f"## `{name}`", f"```console\n$ python -m pytest_byoc {name} {words}\n```",
+            table(("argument", "meaning"), rows), f"Exit code: {codes}. [More]({link}).",
+        ]
+    return page("Commands", "Each is `python -m pytest_byoc COMMAND`. None needs TVM but `init`.", *parts)
+
+
+_HELP = argparse._HelpAction
+
+
+def _argument(action: argparse.Action) -> str:
+    if not action.option_strings:
+        more = "…" if action.nargs == "+" else ""
+        return f"[{action.metavar}]" if action.nargs == "?" else f"{action.metavar}{more}"
+    flag = action.option_strings[0]
+    value = action.metavar or ("|".join(action.choices) if action.choices else action.dest.upper())
+    text = flag if action.nargs == 0 else f"{flag}={value}" if flag.startswith("--") else f"{flag} {value}"
+    return text if action.required else f"[{text}]"
 
 
 # --- levels --------------------------------------------------------------------------------------
@@ -324,6 +379,7 @@ def pages() -> dict[Path, str]:
     """Returns the text of each page by its path within docs/."""
     made = {
         "options": options(), "target-table": target_keys(), "outcomes": outcomes(), "levels": levels(),
+        "commands": commands(),
         "checks": checks(), "fixtures": api_pages.fixtures(), "api": api_pages.api(),
     }
     return {Path("reference") / f"{name}.md": text for name, text in made.items()}

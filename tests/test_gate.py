@@ -420,7 +420,7 @@ def test_markdown_escapes_special_characters() -> None:
 def test_documents_name_existing_options(pytester: pytest.Pytester) -> None:
     docs = Path(__file__).parent.parent / "docs"
     pages = [docs / "how-to" / "ci.md", *sorted((docs / "ci").iterdir())]
-    assert len(pages) == 3
+    assert len(pages) == 5
     known = set(re.findall(r"--byoc-[a-z-]+", pytester.runpytest_subprocess("--help").stdout.str()))
     for page in pages:
         assert set(re.findall(r"--byoc-[a-z-]*[a-z]", page.read_text())) <= known, page

@@ -22,8 +22,8 @@ ROOT = Path(pytest_byoc.__file__).parent
 #: The folders of the package, from top to bottom: each imports only from folders below it. The wall
 #: is in front of `worker`: modules behind it run on Python 3.8 and import only NumPy and TVM.
 LAYERS = (
-    "conformance", "__main__", "plugin", "drafting", "suite", "report", "gate", "record", "examination",
-    "storage", "config", "evidence", "generation", "oracle", "reference_kernels",
+    "conformance", "__main__", "plugin", "results", "drafting", "suite", "report", "gate", "record",
+    "examination", "storage", "config", "evidence", "generation", "oracle", "reference_kernels",
     "worker", "runners", "checks", "runs", "ir", "operators", "examples", "core",
 )  # fmt: skip
 WALL = LAYERS[LAYERS.index("worker") :]

@@ -88,6 +88,14 @@ OPTIONS: tuple[Option, ...] = (
         "count", "20",
     ),
     Option(
+        "shard", "run part K of N of the session; `python -m pytest_byoc merge` joins the parts", "K/N",
+        "shard", ini=False,
+    ),
+    Option(
+        "costs", "report.json of an earlier session, by whose durations the shards are made equally long",
+        "FILE", "path", default_help="the baseline's durations",
+    ),
+    Option(
         "report", "write report.json and report.html into this folder (or to this .json file)", "PATH", "path"
     ),
     Option(
@@ -132,3 +140,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("list-operators", "list the operators and exit", form=FLAG, ini=False),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
+#: The options that `python -m pytest_byoc merge` has too.
+MERGE_OPTIONS = (
+    "waivers", "update-waivers", "baseline", "fail-under", "strict-corpus", "summary", "bundle",
+)

@@ -14,6 +14,7 @@ from .declarations import TargetDeclaration, declare
 from .errors import SettingsError
 from .levels import Level
 from .options import BY_NAME, OPTIONS, VALUE
+from .shard import Shard
 from .values import paths, seed, select_operators, value_of
 from .writable import check_apart, check_folder, check_writable
 
@@ -67,6 +68,10 @@ class Settings:
     remembers: bool = False
     #: One of `values.STAGES`; None: all stages that can run here.
     stages: str | None = None
+    #: The part of the session that is run; None: all of it.
+    shard: Shard | None = None
+    #: The report whose durations divide a session into shards.
+    costs: Path | None = None
 
 
 def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
@@ -78,7 +83,10 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
     if report is not None and report.suffix != ".json":
         report = report / "report.json"
     failures = (report.parent if report else invocation) / "byoc-failures"
-    _check_files(options, report, failures, update)
+    check_files(options, report, failures, update)
+    shard: Shard | None = options["shard"]
+    if shard is not None:
+        _check_shard(config, update)
     level: Level = options["level"]
     operators = options["operators"] or select_operators([])
     ini = select_operators([config.getini("byoc_operators") or ""])
@@ -110,12 +118,15 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         corpus=paths(config, BY_NAME["corpus"]),
         strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),
         stages=options["stages"],
-        # Waivers must not depend on the failures that this machine has saved.
-        remembers=config.pluginmanager.has_plugin("cacheprovider") and not update,
+        shard=shard,
+        costs=options["costs"] or (options["baseline"] if shard else None),
+        # Waivers must not depend on the failures that this machine has saved, and neither must the
+        # tests of a shard.
+        remembers=config.pluginmanager.has_plugin("cacheprovider") and not update and shard is None,
     )
 
 
-def _check_files(options: Mapping[str, Any], report: Path | None, failures: Path, update: bool) -> None:
+def check_files(options: Mapping[str, Any], report: Path | None, failures: Path, update: bool) -> None:
     """Raises SettingsError if a file to be written cannot be written, or is also another file of
     the session."""
     waivers, baseline = options["waivers"], options["baseline"]
@@ -143,6 +154,19 @@ def _check_files(options: Mapping[str, Any], report: Path | None, failures: Path
         },
         {"--byoc-waivers": waivers, "--byoc-baseline": baseline},
     )
+
+
+def _check_shard(config: pytest.Config, update: bool) -> None:
+    """Raises SettingsError for options that only a whole session can have."""
+    if update:
+        raise SettingsError(
+            "--byoc-update-waivers needs a whole session: give it to `python -m pytest_byoc merge`, and the "
+            "shards --byoc-waivers alone"
+        )
+    if config.option.byoc_explore == "" and getattr(config.option, "hypothesis_seed", None) is None:
+        raise SettingsError(
+            "--byoc-explore draws another seed in each shard: give all shards one, as in --byoc-explore=1"
+        )
 
 
 def _distinct(targets: Iterable[TargetDeclaration]) -> tuple[TargetDeclaration, ...]:

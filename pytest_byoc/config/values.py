@@ -15,6 +15,7 @@ import pytest
 from ..core.irs import IRS
 from ..generation.validation import perhaps
 from ..operators import OPERATORS
+from . import shard
 from .errors import SettingsError
 from .levels import LEVELS, Level
 from .options import BY_NAME, Option
@@ -182,4 +183,5 @@ _KINDS: dict[str, Callable[[str, str], Any]] = {
     "stages": _stages,
     "level": _level,
     "operators": _operators,
+    "shard": shard.read,
 }

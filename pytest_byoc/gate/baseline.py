@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,13 @@ _NAMED = 3
 class TargetBaseline:
     """The baseline of one target in one IR. cases: id to outcome. checks: case to the checks that
     it failed. offloaded: the cells with an offloaded node, or with a failure before offloading could
-    be seen."""
+    be seen. durations: seconds of the tests that a shard keeps together."""
 
     cases: Mapping[str, str]
     checks: Mapping[str, list[str]]
     offloaded: frozenset[tuple[str, str]]
     versions: Mapping[str, str]
+    durations: Mapping[str, float] = field(default_factory=dict)
 
     def knows(self, case: str, check: str) -> bool:
         """Returns whether the case failed this check before."""
@@ -53,28 +54,36 @@ class Baseline:
         return self.targets[target, ir]
 
 
-def read(path: Path, problems: Callable[[Any], Sequence[str]] = lambda report: ()) -> Baseline:
+def read(
+    path: Path, problems: Callable[[Any], Sequence[str]] = lambda report: (), option: str = "--byoc-baseline"
+) -> Baseline:
     """Reads a baseline. Raises SettingsError for a file that is no report of a session.
 
-    problems: returns what is wrong with a damaged report (`report.schema.problems`)."""
+    problems: returns what is wrong with a damaged report (`report.schema.problems`). option: the
+    one that names the file."""
     remedy = "name a report.json that --byoc-report wrote"
     try:
         report = json.loads(files.read(path).decode("utf-8-sig"))
     except OSError as e:
-        raise SettingsError(f"--byoc-baseline: {path} cannot be read: {e.strerror}; {remedy}") from None
+        raise SettingsError(f"{option}: {path} cannot be read: {e.strerror}; {remedy}") from None
     except (ValueError, RecursionError) as e:
-        raise SettingsError(f"--byoc-baseline: {path} is not JSON: {e}; {remedy}") from None
+        raise SettingsError(f"{option}: {path} is not JSON: {e}; {remedy}") from None
     schema = report.get("schema") if isinstance(report, dict) else None
     if schema != SCHEMA:
         found = f"its schema is {schema!r}" if schema is not None else "it has no schema"
         raise SettingsError(
-            f"--byoc-baseline: {path} is not a report that this version can read: {found}, expected "
+            f"{option}: {path} is not a report that this version can read: {found}, expected "
             f"{SCHEMA!r}; {remedy}"
+        )
+    if "shard" in report:
+        raise SettingsError(
+            f"{option}: {path} is the report of one shard; name the one that `python -m pytest_byoc merge` "
+            "wrote"
         )
     dicts = report.get("targets", [report])
     if isinstance(dicts, list) and any(isinstance(d, dict) and "cases" not in d for d in dicts):
         raise SettingsError(
-            f"--byoc-baseline: {path} was written by a version that did not list cases; write it again with "
+            f"{option}: {path} was written by a version that did not list cases; write it again with "
             "--byoc-report"
         )
     try:
@@ -85,7 +94,7 @@ def read(path: Path, problems: Callable[[Any], Sequence[str]] = lambda report: (
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         wrong = "; ".join(problems(report)[:_NAMED]) or "a field is missing or has a value of another type"
-        raise SettingsError(f"--byoc-baseline: {path} is damaged: {wrong}; {remedy}") from None
+        raise SettingsError(f"{option}: {path} is damaged: {wrong}; {remedy}") from None
 
 
 def _target(report: Mapping[str, Any]) -> TargetBaseline:
@@ -96,4 +105,5 @@ def _target(report: Mapping[str, Any]) -> TargetBaseline:
     checks = {str(k): [str(c) for c in v] for k, v in report["failed_checks"].items()}
     offloaded = (c for c in report["cells"] if is_offloaded(c))
     cells = frozenset((str(c["operator"]), str(c["dtype"])) for c in offloaded)
-    return TargetBaseline(cases, checks, cells, dict(report["versions"]))
+    durations = {str(k): float(v) for k, v in report.get("durations", {}).items()}
+    return TargetBaseline(cases, checks, cells, dict(report["versions"]), durations)

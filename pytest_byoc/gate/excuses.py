@@ -26,22 +26,27 @@ class Excuses:
         update. None if there is none."""
         finding = verdict.findings[0]
         message = " ".join(finding.message.split())[:300]
-        found = (case, finding.check, verdict.outcome, message)
         key = message_key(finding, verdict.symbols)
+        return self.of(record, case, finding.check, verdict.outcome, message, key)
+
+    def of(
+        self, record: TargetRecord, case: str, check: str, outcome: str, message: str, key: str
+    ) -> Excused | None:
+        """Returns the same for a failure that was recorded. key: the message without numbers and
+        names."""
+        found = (case, check, outcome, message)
         if self.waivers is not None:
-            waiver = self.waivers.find(record.target, record.ir, case, finding.check, key)
+            waiver = self.waivers.find(record.target, record.ir, case, check, key)
             if waiver is not None:
                 until = waiver.expires.isoformat() if waiver.expires else ""
                 return Excused(
                     "waived", *found, waiver.reason, waiver.issue, until, waiver.line, normalised=key
                 )
-        if self.baseline is not None and self.baseline.of(record.target, record.ir).knows(
-            case, finding.check
-        ):
+        if self.baseline is not None and self.baseline.of(record.target, record.ir).knows(case, check):
             return Excused("known", *found)
         if not self.update or self.waivers is None:
             return None
         # Only people extend an expired entry, so its failures get no new one.
-        if self.waivers.expired(record.target, record.ir, case, finding.check, key):
+        if self.waivers.expired(record.target, record.ir, case, check, key):
             return None
-        return Excused("waived", *found, f"not explained yet: {verdict.outcome}: {message}")
+        return Excused("waived", *found, f"not explained yet: {outcome}: {message}")

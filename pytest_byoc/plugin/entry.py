@@ -59,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
     targets = given or config.getini("byoc_target")
     if config.option.byoc_replay and not targets:
         raise pytest.UsageError("--byoc-replay needs --byoc-target")
+    if config.option.byoc_shard and not targets:
+        raise pytest.UsageError("--byoc-shard needs --byoc-target")
     if not targets:
         return
     from .collection import SUITE

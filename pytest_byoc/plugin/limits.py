@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from ..config.settings import Settings
 from ..examination.activity import Activity
-from ..report.words import counted
+from ..results.unfinished import Unfinished
 from ..suite.session import TargetSession
 
 
-class Limits:
-    """The limits of one session, which decide whether a test of the suite begins.
-
-    out_of_time: number of tests that did not begin because the time budget was used up. left_out:
-    number of tests that did not begin because enough causes were known, by the reason."""
+class Limits(Unfinished):
+    """The limits of one session, which decide whether a test of the suite begins."""
 
     def __init__(
         self, settings: Settings, activity: Activity, is_suites: Callable[[pytest.Item], bool]
     ) -> None:
+        super().__init__()
         self._settings = settings
         self._activity = activity
         self._is_suites = is_suites
         self._start = time.monotonic()
-        self.out_of_time = 0
-        self.left_out = Counter[str]()
         #: Number of tests of random graphs in all processes of pytest-xdist, and of those run by
         #: this one.
         self.random, self.random_done = 0, 0
-
-    def why_left_out(self) -> str:
-        """Returns the reason why tests did not begin though there was time, with a remedy."""
-        number, why = counted(self.left_out.total(), "test"), "; ".join(self.left_out)
-        more = "or raise the limit with --byoc-max-causes=N"
-        return f"{number} did not begin ({why}); repair some of these, {more}"
 
     def stop_out_of_time(self) -> None:
         """Skips the test that is about to begin if the time budget is used up."""

@@ -25,6 +25,7 @@ from ..report import junit, progress, schema, terminal
 from ..report.left_to_levels import left_to_levels
 from ..report.text import in_own_words
 from ..report.time_estimate import Work
+from ..results.results import Results
 from ..storage import corpus, scratch
 from ..storage.session_ended import SessionEnded
 from ..storage.shared_answers import Peers
@@ -33,9 +34,10 @@ from ..suite.observer import Observer
 from ..suite.session import TargetSession
 from . import deselection
 from .collection import Collection, cases_of, costs, is_ours, is_random
+from .division import unit_of
 from .limits import Limits
 from .opening_targets import open_all
-from .results import Results
+from .sharding import Sharding
 
 #: Attribute of a test's report with the records made during the test.
 _RECORDED = "byoc_recorded"
@@ -68,6 +70,7 @@ class ActivePlugin:
                 corpus.read(entry.path)
             self.waivers = waivers.read(s.waivers, s.update_waivers) if s.waivers else None
             self.baseline = baseline.read(s.baseline, schema.problems) if s.baseline else None
+            costly = baseline.read(s.costs, schema.problems, "--byoc-costs") if s.costs and s.shard else None
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
         self._activity = Activity(lambda: self._progress.tick())
@@ -90,9 +93,15 @@ class ActivePlugin:
             # The processes of pytest-xdist have to generate the same graphs, so they get the drawn
             # seed.
             config.option.byoc_explore = str(self.settings.explore)
+        self.sharding: Sharding | None = None
+        if self.settings.shard is not None:
+            self.sharding = Sharding(
+                self.settings.shard, self.settings, self._collection, self.sessions, costly, self.limits
+            )
+            config.pluginmanager.register(self.sharding, "pytest-byoc-sharding")
         self._results = Results(
             self.settings, self._records(), self._collection.selections, self.waivers, self.baseline,
-            self.corpus, self.limits,
+            self.corpus, self.limits, config.rootpath, shard=self._section if self.sharding else None,
         )
         _set_profile(config)
         self._controller = bool(getattr(config.option, "numprocesses", None)) or (
@@ -122,6 +131,8 @@ class ActivePlugin:
     def pytest_report_header(self) -> str:
         s = self.settings
         parts = [", ".join(d.name for d in s.targets), f"level {s.level.name}"]
+        if s.shard is not None:
+            parts.append(str(s.shard))
         if s.explore is not None:
             parts.append(f"random graphs of seed {s.explore} (again: --byoc-explore={s.explore})")
         if s.time_budget is not None:
@@ -224,10 +235,13 @@ class ActivePlugin:
         if self._config.option.collectonly or self._unusable:
             # Nothing was examined, so the reports of an earlier session stay.
             return
-        if self.limits.out_of_time:
-            for record in self._records():
-                record.not_checked.append(f"{self.limits.out_of_time} tests: the time budget was used up")
+        for record in self._records():
+            record.not_checked += self.limits.not_checked()
         self._results.finish(session)
+
+    def _section(self, exit_code: int) -> dict[str, Any]:
+        assert self.sharding is not None
+        return self.sharding.section(exit_code, self._deselection.count)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -267,7 +281,9 @@ class ActivePlugin:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.limits.random = sum(map(is_random, session.items))
         selected: list[set[str]] = [set() for _ in self.sessions]
-        for item in filter(is_ours, session.items):
+        # Verdicts must not depend on how a session is divided.
+        elsewhere = self.sharding.elsewhere if self.sharding else []
+        for item in filter(is_ours, [*session.items, *elsewhere]):
             selected[self._collection.position_of(item)] |= cases_of(item)
         for suite, cases in zip(self.suites, selected):
             suite.selected = frozenset(cases)
@@ -294,12 +310,16 @@ class ActivePlugin:
         becomes skipped, or is deselected if the target offloads nothing."""
         if not report.failed:
             self._finished(item)
+        target = self.sessions[self._collection.position_of(item)]
+        target.record.took(unit_of(item, target), call.duration)
         if not self._excused and deselection.mark(call, report):
             # The records go to the controller of pytest-xdist with the next report.
             return
         verdicts = list(self._verdicts)
         raised = call.excinfo.value if call.excinfo is not None else None
         texts = [text for target in self.sessions for text in target.settle(raised)]
+        if self.sharding is not None:
+            self.sharding.note_failure(raised, report)
         if isinstance(raised, ConformanceFailure):
             report.longrepr = in_own_words("\n\n".join(texts) or str(raised), item)
             verdicts = [raised.verdict]

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..core.graph import Graph
 from ..examination.outcome import Verdict
-from ..examination.signature import Signature, suspects, traits
+from ..examination.signature import Signature
+from .sighting import Look
 from .target_record import Failure
 
 #: Number of failures of one cause that are shrunk and saved; further ones are counted.
@@ -93,35 +93,52 @@ def likely_causes(failures: Iterable[Failure]) -> list[Cause]:
 def recognised(failures: Sequence[Failure], verdict: Verdict, ir: str) -> Failure | None:
     """Returns the listed failure that a failing verdict repeats, judged without shrinking its
     graph; None if the verdict shows a new one."""
-    signature, graph = verdict.signature, verdict.graph
-    alike = [f for f in failures if _fails_so(f, signature, graph.operators)]
+    operators = verdict.graph.operators
+    alike = [f for f in failures if _fails_so(f, verdict.signature, operators)]
+    # Traits are calculated only where they decide.
+    return recognised_by(alike, Look.of(verdict, ir)) if alike else None
+
+
+def recognised_by(failures: Sequence[Failure], look: Look) -> Failure | None:
+    """Returns the same as `recognised`, for a verdict that was recorded."""
+    alike = [f for f in failures if _fails_so(f, look.signature, look.operators)]
     if not alike:
         return None
-    held = traits(graph, ir)
-    shown = [f for f in alike if f.operators == list(graph.operators) and held.issuperset(f.traits)]
+    shown = [
+        f for f in alike if f.operators == list(look.operators) and look.traits.issuperset(f.traits)
+    ]
     if shown:
         return max(shown, key=lambda f: len(f.traits))
-    if not signature.is_generic:
-        among = [f for f in alike if set(f.operators) <= set(graph.operators)]
+    if not look.signature.is_generic:
+        among = [f for f in alike if set(f.operators) <= set(look.operators)]
         if among:
             return among[0]
-    return _by_cause(alike, signature, graph, ir)
+    return _by_cause(alike, look)
 
 
-def _by_cause(alike: Sequence[Failure], signature: Signature, graph: Graph, ir: str) -> Failure | None:
+def may_hide_another(known: Failure, look: Look) -> bool:
+    """Returns whether a graph of one operator that is recognised as a known failure may show another
+    failure too: it has further traits."""
+    if not (look.nodes == 1 and known.signature.is_generic and known.traits):
+        return False
+    return not _without_extents(look.traits).issubset(known.traits)
+
+
+def _by_cause(alike: Sequence[Failure], look: Look) -> Failure | None:
     """Returns the first failure of a cause with so many failures that one more adds nothing."""
-    if signature.is_generic and len(graph.nodes) > 1:
+    signature = look.signature
+    if signature.is_generic and look.nodes > 1:
         return None
-    own = frozenset(map(_name, traits(graph, ir)))
+    own = frozenset(map(_name, look.traits))
     for cause in likely_causes(alike):
         found = cause.failures
         if signature.is_generic:
-            same = set(found[0].operators) == set(graph.operators)
+            same = set(found[0].operators) == set(look.operators)
             if same and len(found) >= SEPARATE and own >= {_name(t) for t in found[0].traits}:
                 return found[0]
             # The key of a cause over operators ends with their common traits.
             wide = len({tuple(f.operators) for f in found}) >= ALIKE
-            if wide and cause.key[-1] == _common(suspects(graph, ir)):
+            if wide and cause.key[-1] == _common(_without_extents(look.traits)):
                 return found[0]
         elif len(found) >= SEPARATE:
             return found[0]
@@ -147,8 +164,11 @@ def _key(failure: Failure) -> Key:
 
 
 def _over_operators(failure: Failure) -> Key:
-    own = frozenset(t for t in failure.traits if not _is_extent(t))
-    return (*failure.signature.group, "over operators", _common(own))
+    return (*failure.signature.group, "over operators", _common(_without_extents(failure.traits)))
+
+
+def _without_extents(traits: Iterable[str]) -> frozenset[str]:
+    return frozenset(t for t in traits if not _is_extent(t))
 
 
 def _common(suspected: frozenset[str]) -> tuple[str, ...]:

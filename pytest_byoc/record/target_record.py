@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,10 +13,9 @@ from ..examination.decision import causes
 from ..examination.outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict, worst
 from ..examination.signature import Signature, message_key, traits
 from .failure import details, shown
+from .sighting import ONNX, Sighting, blamed, cells_of
 
 SCHEMA = "pytest-byoc/report/1"
-#: Prefix of the operators that stand for a whole ONNX model: these have an outcome but no cell.
-ONNX = "onnx."
 #: Number of cases that a failure lists.
 CASES = 100
 #: The counts of a cell, in the order of the tables.
@@ -132,10 +131,10 @@ class Excused:
 
 
 def _worse(known: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Returns the graph that exceeds the smallest possible number of subgraphs by more."""
-    if known and known["subgraphs"] - known["smallest"] >= other["subgraphs"] - other["smallest"]:
-        return known
-    return other
+    """Returns the graph that exceeds the smallest possible number of subgraphs by more. Of equal
+    ones the case decides, not the process that examined it first."""
+    found = [graph for graph in (known, other) if graph]
+    return min(found, key=lambda g: (g["smallest"] - g["subgraphs"], g["case"]))
 
 
 @dataclass
@@ -186,6 +185,14 @@ class TargetRecord:
 
     #: Id of a check to the number of passing graphs that it was made on.
     held: Counter[str] = field(default_factory=Counter)
+    #: Seconds of the tests that a shard keeps together, by their name (plugin/division.py).
+    durations: dict[str, float] = field(default_factory=dict)
+    #: Of a shard: each failing graph. They are not part of `as_dict`.
+    sightings: list[Sighting] = field(default_factory=list)
+
+    def took(self, tests: str, seconds: float) -> None:
+        """Adds to the duration of tests that a shard keeps together."""
+        self.durations[tests] = self.durations.get(tests, 0.0) + seconds
 
     def _fail_cell(self, operator: str, dtype: str, check: str) -> None:
         self._cell(operator, dtype)["failed"] += 1
@@ -240,8 +247,12 @@ class TargetRecord:
         """Lists a failure that does not fail the session. Its graph is not shrunk, so only the cell
         of a graph of one operator counts as failed: in a larger graph the failing operator is not
         known."""
-        if len(graph.nodes) == 1 and not graph.nodes[0].op.startswith(ONNX):
-            self._fail_cell(graph.nodes[0].op, graph.nodes[0].types[0].dtype, excused.check)
+        self.excuse_in(excused, cells_of(graph, graph.operators) if len(graph.nodes) == 1 else [])
+
+    def excuse_in(self, excused: Excused, cells: Iterable[tuple[str, str]]) -> None:
+        """Lists a failure that does not fail the session. cells: those that count as failed."""
+        for op, dtype in cells:
+            self._fail_cell(op, dtype, excused.check)
         self._excuse(excused)
 
     def _excuse(self, excused: Excused) -> None:
@@ -260,11 +271,7 @@ class TargetRecord:
         left in the shrunk graph, or for the offloaded ones of these where that is known. known: the
         failure that the graph was recognised as."""
         origin = found_in or verdict.graph
-        operators = {n.op for n, offloaded in zip(verdict.graph.nodes, verdict.offloaded) if offloaded}
-        left = operators or set(verdict.graph.operators)
-        cells = {(n.op, n.types[0].dtype) for n in origin.nodes if n.op in left and not n.op.startswith(ONNX)}
-        for op, dtype in cells:
-            self._fail_cell(op, dtype, verdict.findings[0].check)
+        cells = cells_of(origin, blamed(verdict))
         needed = sorted(traits(verdict.graph, self.ir))
         identity = known.id if known else failure_id(verdict.signature, verdict.graph.operators, needed)
         failure, new = self.failures.get(identity), False
@@ -277,11 +284,20 @@ class TargetRecord:
                 says=verdict.signature.says, normalised=message_key(finding, verdict.symbols), traits=needed,
                 elements=verdict.graph.elements,
             )
+        self.show(failure, case, cells, origin.operators if len(origin.nodes) == 1 else ())
+        return failure, new
+
+    def show(
+        self, failure: Failure, case: str, cells: Sequence[tuple[str, str]], alone: Iterable[str] = ()
+    ) -> None:
+        """Counts a graph that shows a listed failure. cells: those that count as failed. alone: the
+        operator of a graph of one operator."""
+        for op, dtype in cells:
+            self._fail_cell(op, dtype, failure.check)
         failure.count += 1
         failure.shown_in([case])
-        if len(origin.nodes) == 1:
-            failure.seen(origin.operators, {dtype for _, dtype in cells})
-        return failure, new
+        if operators := list(alone):
+            failure.seen(operators, [dtype for _, dtype in cells])
 
     def slower(self) -> list[dict[str, Any]]:
         """Returns the measured graphs in which LLVM is faster; the target's slowest comes first."""
@@ -318,7 +334,7 @@ class TargetRecord:
             ],
             "failures": [f.as_dict() for f in self.failures.values() if f.count],
             # pytest-xdist cannot pass on a Counter.
-            "held": dict(self.held),
+            "held": dict(sorted(self.held.items())),
             "excused": [e.as_dict() for e in self.excused.values()],
             "cases": dict(sorted(self.cases.items())),
             "failed_checks": dict(sorted(self.failed_checks.items())),
@@ -337,12 +353,13 @@ class TargetRecord:
             "corpus": self.corpus,
             "speed": self.speed,
             "onnx": self.onnx,
+            "durations": {tests: round(s, 3) for tests, s in sorted(self.durations.items())},
         }
 
     def take(self) -> dict[str, Any]:
         """Returns everything recorded since the last call, as `as_dict`, and forgets it. Failures
         stay known with a count of 0, so that they are not new again."""
-        part = self.as_dict()
+        part = {**self.as_dict(), "sightings": [s.as_dict() for s in self.sightings]}
         known = {name: replace(failure, count=0) for name, failure in self.failures.items()}
         empty = TargetRecord(
             self.target, self.ir, self.versions, precision=self.precision,
@@ -394,6 +411,9 @@ class TargetRecord:
         if fragmentation["worst"]:
             self.worst_split = _worse(self.worst_split, fragmentation["worst"])
         self.speed += other["speed"]
+        for tests, seconds in other.get("durations", {}).items():
+            self.took(tests, seconds)
+        self.sightings += map(Sighting.from_dict, other.get("sightings", ()))
         self.held.update(other["held"])
         self.versions = self.versions or other["versions"]
         self.precision = self.precision or other["precision"]

@@ -42,7 +42,7 @@ def render(report: Mapping[str, Any]) -> str:
     environment = _environment()
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = view.page(_clean(report))
+    page = view.page(clean(report))
     return environment.get_template("report.html").render(page=page, script=script, script_hash=digest)
 
 
@@ -71,13 +71,13 @@ def _script() -> str:
     return (TEMPLATES / "report.js").read_text(encoding="utf-8").strip()
 
 
-def _clean(value: Any) -> Any:
+def clean(value: Any) -> Any:
     """Returns the same data without escape sequences, and with a replacement for characters that a
     page can't show or that would disguise its text."""
     if isinstance(value, str):
         return _UNSHOWABLE.sub("\ufffd", _ANSI.sub("", value.replace("\r\n", "\n")))
     if isinstance(value, Mapping):
-        return {_clean(k): _clean(v) for k, v in value.items()}
+        return {clean(k): clean(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_clean(v) for v in value]
+        return [clean(v) for v in value]
     return value

@@ -19,7 +19,8 @@ STATES = {
 }
 
 
-def _state(cell: Mapping[str, Any]) -> str:
+def state_of(cell: Mapping[str, Any]) -> str:
+    """Returns the state of a cell, a key of STATES."""
     if cell["failed"]:
         return "fail"
     if not cell["offloaded"]:
@@ -40,7 +41,7 @@ def table(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for operator in operators:
         row = [found.get((operator, d)) for d in dtypes]
         mine = [c for c in row if c is not None]
-        states = {_state(c) for c in mine}
+        states = {state_of(c) for c in mine}
         rows.append(
             {
                 "operator": operator,
@@ -56,7 +57,7 @@ def table(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "dtypes": [{"name": d, "short": _short(d)} for d in dtypes],
         "rows": rows,
         "offloaded": len(offloaded),
-        "passing": sum(_state(c) in ("pass", "part") for c in offloaded),
+        "passing": sum(state_of(c) in ("pass", "part") for c in offloaded),
         "failing": sum(bool(c["failed"]) for c in offloaded),
     }
 
@@ -64,7 +65,7 @@ def table(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _cell(cell: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if cell is None:
         return None
-    state = _state(cell)
+    state = state_of(cell)
     n = {"fail": cell["failed"], "host": 0, "none": cell["offloaded"]}.get(state, cell["passed"])
     numbers = ", ".join(f"{cell[k]} {k}" for k in COUNTS if cell[k])
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import subprocess
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from functools import cache
@@ -20,9 +21,9 @@ from ..storage import corpus
 _PACKAGES = ("pytest", "hypothesis", "numpy", "onnx")
 
 
-def session(settings: Settings, started: datetime, finished: datetime) -> dict[str, Any]:
+def session(settings: Settings, started: datetime, finished: datetime, root: Path) -> dict[str, Any]:
     """Returns the `session` of report.json. The definition in report.schema.json says what each
-    field holds."""
+    field holds. root: the project's folder."""
     return {
         "started": _iso(started),
         "finished": _iso(finished),
@@ -33,8 +34,25 @@ def session(settings: Settings, started: datetime, finished: datetime) -> dict[s
             "platform": platform.platform(),
         },
         "sources": sources(),
-        "files": [{"what": w, "path": str(p), "sha256": found} for w, p, found in _files(settings)],
+        "commit": commit(root),
+        "files": files(settings),
     }
+
+
+def commit(root: Path) -> str:
+    """Returns the commit of the git repository that a folder is in; "" if there is none."""
+    try:
+        made = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return made.stdout.strip() if made.returncode == 0 else ""
+
+
+def files(settings: Settings) -> list[dict[str, str]]:
+    """Returns purpose, path and SHA-256 of each readable file that an option names."""
+    return [{"what": w, "path": str(p), "sha256": found} for w, p, found in _files(settings)]
 
 
 def digest(path: Path) -> str:

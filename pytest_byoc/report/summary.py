@@ -15,6 +15,7 @@ from ..gate.waivers import Waivers
 from ..record.likely_causes import likely_causes
 from ..record.target_record import TargetRecord, is_offloaded
 from . import terminal
+from .markdown import escaped
 from .words import cause_title
 
 #: Largest number of rows of a table and items of a list; a job's page may have 1 MiB.
@@ -47,10 +48,10 @@ def markdown(
     if gate.problems:
         lines += ["", "### What fails the gate", ""]
         for problem in gate.problems:
-            lines.append(f"- {_text(problem.text)}")
-            lines += [f"  - {_text(item)}" for item in shown(problem.items, _ROWS)]
+            lines.append(f"- {escaped(problem.text)}")
+            lines += [f"  - {escaped(item)}" for item in shown(problem.items, _ROWS)]
     if gate.notes:
-        lines += ["", *[f"- {_text(note)}" for note in gate.notes]]
+        lines += ["", *[f"- {escaped(note)}" for note in gate.notes]]
     verdict = {
         0: "passed", 1: "failed", 2: "was interrupted",
         stages.EXIT_PARTITION_ONLY: "passed as far as it could be checked: partition stage only",
@@ -60,13 +61,13 @@ def markdown(
 
 def _target(record: TargetRecord) -> Iterator[str]:
     versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
-    yield f"## pytest-byoc: {_text(record.target)}, {IR_TITLES.get(record.ir, record.ir)}"
+    yield f"## pytest-byoc: {escaped(record.target)}, {IR_TITLES.get(record.ir, record.ir)}"
     yield ""
     share = f"{record.offload_share():.0%}"
     if record.partition_only:
-        yield f"**{_text(stages.in_words(record.partition_only))}**"
+        yield f"**{escaped(stages.in_words(record.partition_only))}**"
         yield ""
-    yield f"{_text(versions)}; {record.graphs} graphs, {share} of the operators offloaded."
+    yield f"{escaped(versions)}; {record.graphs} graphs, {share} of the operators offloaded."
     yield ""
     yield "| outcome | graphs |"
     yield "| --- | ---: |"
@@ -81,7 +82,7 @@ def _target(record: TargetRecord) -> Iterator[str]:
         for cause in found[:_ROWS]:
             f = cause.representative
             cells = (cause_title(cause), f.outcome, f.stage, f.check, str(cause.tests), f.case)
-            yield f"| {' | '.join(map(_text, cells))} |"
+            yield f"| {' | '.join(map(escaped, cells))} |"
         if len(found) > _ROWS:
             yield ""
             yield f"and {len(found) - _ROWS} more causes (report.json has them all)"
@@ -96,7 +97,7 @@ def _target(record: TargetRecord) -> Iterator[str]:
         yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
         for (op, dtype), c in rows[:_ROWS]:
             counts = (str(c[k]) for k in ("generated", "offloaded", "passed", "failed", "inconclusive"))
-            yield f"| {' | '.join(map(_text, (op, dtype, *counts)))} |"
+            yield f"| {' | '.join(map(escaped, (op, dtype, *counts)))} |"
         if len(rows) > _ROWS:
             yield ""
             yield f"and {len(rows) - _ROWS} more, none of which failed"
@@ -110,11 +111,3 @@ def _block(lines: Sequence[str]) -> list[str]:
     while any(fence in line for line in lines):
         fence += "`"
     return [fence + "text", *shown(lines, 2 * _ROWS), fence]
-
-
-def _text(text: str) -> str:
-    """Escapes a text for Markdown and its tables: the result is one line of plain text."""
-    text = " ".join(text.split())
-    for old, new in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(old, new)
-    return "".join("\\" + c if c in "\\`*_[]|~#" else c for c in text)

@@ -56,7 +56,7 @@ class Suite:
         kinds = self._kinds(case)
         if not self._session.is_plain(case.graph, kinds):
             return self._session.check(case.graph, case.id, kinds)
-        kind = f"{case.phase} of {self._alike_operators(case)[0]}"
+        kind = f"{case.phase} of {with_operator(case, self._session.operators)[0]}"
         if case.without_llvm:
             kind += " without LLVM"
         return self._check(f"cases: {kind}", case.id, case.graph, kinds, partial(self._alike_cases, case))
@@ -128,9 +128,7 @@ class Suite:
         if found.raising is not None:
             self._session.check(found.raising, f"{name}[raising]")
         few = self._session.settings.level.ways is not None
-        names = self._session.patterns.names()
-        at = names.index(name) // _PATTERNS * _PATTERNS
-        together = names[at : at + _PATTERNS] if few else [name]
+        together = with_pattern(name, self._session.patterns.names(), few)
         for case, graph, kinds in self._of_pattern(name):
             alike = partial(self._alike_patterns, together)
             self._check(f"patterns from {together[0]} on", case, graph, kinds, alike)
@@ -196,21 +194,13 @@ class Suite:
     def _kinds(self, case: Case) -> Set[str]:
         return {*case.kinds, ALL_CHECKS, OPENED} if self.offloaded.is_first(case) else case.kinds
 
-    def _alike_operators(self, case: Case) -> Sequence[str]:
-        """Returns the operators whose cases are grouped with this one: _OPERATORS of them for an
-        early case, otherwise only its own."""
-        names = self._session.operators
-        at = names.index(case.operator)
-        at, number = (at // _OPERATORS * _OPERATORS, _OPERATORS) if case.early else (at, 1)
-        return names[at : at + number]
-
     def _runs(self, case: str) -> bool:
         return self.selected is None or case in self.selected
 
     def _alike_cases(self, like: Case) -> dict[str, Group]:
         """Returns the groups of the cases with the same `phase`: early cases of several operators
         together, the other cases by operator."""
-        found = self.offloaded.cases(*self._alike_operators(like))
+        found = self.offloaded.cases(*with_operator(like, self._session.operators))
         # A case that LLVM cannot judge would hide the others in the same module.
         alike = (c for c in found if (c.phase, c.without_llvm) == (like.phase, like.without_llvm))
         some = [c for c in alike if self._runs(c.id)]
@@ -252,3 +242,19 @@ class Suite:
 
     def _grouped(self, graphs: Mapping[str, Graph]) -> dict[str, Group]:
         return batching.of_cases(graphs, self._session.examiner.partitions, self._session.ir)
+
+
+def with_operator(case: Case, operators: Sequence[str]) -> Sequence[str]:
+    """Returns the operators, of those that are tested, whose cases are grouped with this one:
+    _OPERATORS of them for an early case, otherwise only its own."""
+    at = operators.index(case.operator)
+    at, number = (at // _OPERATORS * _OPERATORS, _OPERATORS) if case.early else (at, 1)
+    return operators[at : at + number]
+
+
+def with_pattern(name: str, names: Sequence[str], few: bool) -> Sequence[str]:
+    """Returns the patterns, of all the target's, whose graphs are grouped with those of this one.
+
+    few: whether the level has few graphs for each pattern."""
+    at = names.index(name) // _PATTERNS * _PATTERNS
+    return names[at : at + _PATTERNS] if few else [name]

@@ -15,6 +15,7 @@ from ..examination.description import Description
 from ..examination.examiner import Examiner
 from ..examination.outcome import ConformanceFailure, Verdict
 from ..gate.excuses import Excuses
+from ..record.sighting import Look, Sighting, blamed, cells_of
 from ..record.target_record import Excused, Failure, TargetRecord, failure_id
 from ..report import bundle as failure_bundle
 from ..report import trial
@@ -48,6 +49,8 @@ class Failures:
         self.excuses = excuses or Excuses(None, None, update=False)
         #: Failing graphs with this number of operators or fewer are not shrunk.
         self.shrink_above = 0
+        #: Position, among all tests of the session, and id of the running test of a shard.
+        self.place = (0, "")
         self._excused: set[tuple[str, str, bytes]] = set()
 
     @property
@@ -67,6 +70,7 @@ class Failures:
             if key not in self._excused:
                 self._excused.add(key)
                 self._record.excuse(excuse, verdict.graph)
+                self.saw(cause, case, origin)
             self._observer.excused(excuse)
         return all(excuse is not None for _, excuse in found)
 
@@ -107,18 +111,18 @@ class Failures:
                 cause = replace(cause, findings=own)
             # The bundle of the first cause replaces the saved graph.
             saved = [entry.path] if entry is not None and entry.automatic and not number else []
-            listed.append(self._list(cause, case, shrink, entry is not None, saved, found_in, beside))
+            listed.append(self._list(cause, case, shrink, entry is not None, saved, found_in, beside, origin))
         text = f"\n\n{AND_ANOTHER}\n".join(text for _, text in listed)
         raise ConformanceFailure(text, listed[0][0])
 
     def _list(
         self, verdict: Verdict, case: str, shrink: bool, from_corpus: bool, saved: list[Path], found_in: str,
-        beside: bool,
+        beside: bool, origin: str,
     ) -> tuple[Verdict, str]:
         """Shrinks, saves and lists the first cause of a failing verdict. Returns the verdict on the
         shrunk graph and the text of the failure.
 
-        saved: files that the new bundle replaces. beside: see `fail`."""
+        saved: files that the new bundle replaces. beside: see `fail`. origin: see `excused`."""
         original = verdict
         enough = bool(self._known.why_enough())
         shrinking = Shrinking(self._examiner, self._ir, original, self._known.recognise)
@@ -140,6 +144,7 @@ class Failures:
                 )
             known = self._known.recognise(verdict)
         failure, new = self._record.fail(verdict, case, original.graph, known)
+        self.saw(original, case, origin, failure, verdict, recognisable=not from_corpus)
         self._known.note(tells_something=new)
         where = f"{case}, at first in {found_in}" if found_in else case
         if new:
@@ -166,6 +171,26 @@ class Failures:
             if path.parent != folder:
                 corpus.remove(path)
         return verdict, text
+
+    def saw(
+        self, original: Verdict, case: str, origin: str = "", failure: Failure | None = None,
+        shrunk: Verdict | None = None, recognisable: bool = False,
+    ) -> None:
+        """Records a failing verdict of a shard, for `merge`.
+
+        failure: the one that lists it; None if it is excused. shrunk: the verdict on the shrunk
+        graph. recognisable: whether it might have been recognised before shrinking."""
+        if self._settings.shard is None:
+            return
+        found = Sighting.of(*self.place, case, origin, original, excused=failure is None)
+        if failure is not None:
+            smaller = shrunk or original
+            found.failure, found.counted = failure.id, cells_of(original.graph, blamed(smaller))
+            found.before = Look.of(original, self._ir) if recognisable else None
+            found.after = Look.of(smaller, self._ir) if smaller is not original else None
+        else:
+            found.counted = found.alone
+        self._record.sightings.append(found)
 
     def _write_bundle(
         self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str,

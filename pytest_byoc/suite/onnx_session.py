@@ -75,6 +75,7 @@ class OnnxTests:
         if verdict.failed and not self._failures.excused(verdict, name):
             verdict = self._failures.not_excused(verdict, name)
             failure, new = self._record.fail(verdict, name)
+            self._failures.saw(verdict, name, failure=failure)
             if new:
                 folder = self._failures.folder(failure.id + corpus.ONNX)
                 failure.command = self._failures.command("-k", shlex.quote(f"test_onnx[{name}]"))

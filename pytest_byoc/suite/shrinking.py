@@ -12,10 +12,11 @@ from ..core.graph import Graph
 from ..examination.decision import causes
 from ..examination.examiner import Examiner
 from ..examination.outcome import CRASH, Verdict
-from ..examination.signature import suspects
 from ..generation.plain import without
 from ..generation.shrink_steps import reduce
 from ..oracle.evaluation import KernelError
+from ..record.likely_causes import may_hide_another
+from ..record.sighting import Look
 from ..record.target_record import Failure
 
 #: Stages in which code that the target has compiled runs.
@@ -45,12 +46,9 @@ class Shrinking:
         becomes the original."""
         for _ in range(_HIDING):
             known = self.recognised(self.original)
-            graph = self.original.graph
-            if known is None or not known.traits or len(graph.nodes) > 1:
+            if known is None or not may_hide_another(known, Look.of(self.original, self.ir)):
                 return known
-            if not known.signature.is_generic or not suspects(graph, self.ir) - set(known.traits):
-                return known
-            plainer = without(graph, frozenset(known.traits), self.ir)
+            plainer = without(self.original.graph, frozenset(known.traits), self.ir)
             verdict = self._examined(plainer) if plainer is not None else None
             if verdict is None or not verdict.fails_like(self.original):
                 return known

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -16,21 +16,38 @@ from ..gate import judge
 from ..gate.baseline import Baseline
 from ..gate.planned import Selection
 from ..gate.problems import Gate
-from ..gate.waivers import Waivers
+from ..gate.waivers import Waiver, Waivers
 from ..record.target_record import TargetRecord
 from ..report import html, json_report, provenance, session_zip, summary, terminal
 from ..report.words import counted
 from ..storage.corpus import Entry
-from .limits import Limits
+from .unfinished import Unfinished
+
+#: What is left to `merge` when a shard ends.
+LEFT_TO_MERGE = (
+    "whether any graph passed, --byoc-fail-under, the comparison with the baseline and the judgement on "
+    "entries of waivers"
+)
+
+
+class Ended(Protocol):
+    """A session that has ended, as far as its exit code is concerned."""
+
+    exitstatus: int | pytest.ExitCode
 
 
 class Results:
     """The results of a session, computed from the records of all targets when the tests have
-    ended."""
+    ended.
+
+    root: the project's folder. provenance: returns the `session` of report.json. shard: returns the
+    `shard` of report.json for a shard, given its exit code; None for a whole session."""
 
     def __init__(
         self, settings: Settings, records: Sequence[TargetRecord], selections: Sequence[Selection],
-        waivers: Waivers | None, baseline: Baseline | None, corpus: Sequence[Entry], limits: Limits,
+        waivers: Waivers | None, baseline: Baseline | None, corpus: Sequence[Entry], limits: Unfinished,
+        root: Path, provenance: Callable[[], dict[str, Any]] | None = None,
+        shard: Callable[[int], dict[str, Any]] | None = None,
     ) -> None:
         self._settings = settings
         self._records = records
@@ -39,12 +56,19 @@ class Results:
         self._baseline = baseline
         self._corpus = corpus
         self._limits = limits
+        self._root = root
         self._started = datetime.now(timezone.utc)
+        self._provenance = provenance or self._made_now
+        self._shard = shard
+        self._section: dict[str, Any] | None = None
         self.gate = Gate()
         self._unwritten: list[str] = []
 
-    def finish(self, session: pytest.Session) -> None:
+    def finish(self, session: Ended) -> None:
         """Judges the session, which sets its exit code, and writes its reports."""
+        if self._shard is not None:
+            self._section = self._shard(int(session.exitstatus))
+            session.exitstatus = self._section["exit"]
         # A session that was interrupted, or ran nothing, is not judged.
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             self._judge(session)
@@ -59,11 +83,17 @@ class Results:
         time."""
         return "derandomized" if self._settings.explore is None else str(self._settings.explore)
 
-    def _report(self, session: pytest.Session) -> None:
+    def _made_now(self) -> dict[str, Any]:
+        return provenance.session(self._settings, self._started, datetime.now(timezone.utc), self._root)
+
+    def _report(self, session: Ended) -> None:
         """Writes report.json, the page beside it and the bundle, all from the same data."""
-        made = provenance.session(self._settings, self._started, datetime.now(timezone.utc))
-        report = json_report.build(self._records, self._seed(), as_mapping(self._settings), made)
+        report = json_report.build(
+            self._records, self._seed(), as_mapping(self._settings), self._provenance()
+        )
         report["gate"] = {"exit": int(session.exitstatus), **self.gate.as_dict()}
+        if self._section is not None:
+            report["shard"] = self._section
         s = self._settings
         if s.report is not None:
             self._write("report", session, lambda path: json_report.write(path, report), s.report)
@@ -75,13 +105,18 @@ class Results:
             write = session_zip.write
             self._write("bundle", session, lambda path: write(path, report, folder, files), s.bundle)
 
-    def _judge(self, session: pytest.Session) -> None:
-        self.gate, needed = judge.judge(
-            self._settings, self._records, self._selections, self._waivers, self._baseline
-        )
+    def _judge(self, session: Ended) -> None:
+        needed: list[Waiver] = []
+        if self._shard is None:
+            self.gate, needed = judge.judge(
+                self._settings, self._records, self._selections, self._waivers, self._baseline
+            )
+        else:
+            self._judge_shard()
         if self._limits.left_out:
             self.gate.fail(f"not everything was checked: {self._limits.why_left_out()}")
-        if self._limits.out_of_time and not any(record.graphs for record in self._records):
+        nothing = not any(record.graphs for record in self._records)
+        if self._limits.out_of_time and nothing and self._shard is None:
             self.gate.fail("the time budget was used up before anything was examined")
         if self.gate.problems:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -98,8 +133,22 @@ class Results:
             if self._write("file of waivers", session, lambda path: write(needed), updated.path):
                 self.gate.note(f"{updated.path} was rewritten, with {len(needed)} waivers")
 
+    def _judge_shard(self) -> None:
+        """Judges what a shard can judge of the tests that it ran, and notes what it leaves."""
+        for record in self._records:
+            if self._settings.strict_corpus:
+                judge.strict_corpus(self.gate, record)
+        assert self._section is not None
+        tests = f"{self._section['here']} of {self._section['whole']} tests"
+        self.gate.note(
+            f"this is {self._settings.shard} ({tests}): {LEFT_TO_MERGE} are left to "
+            "`python -m pytest_byoc merge`"
+        )
+        if self._settings.report is None:
+            self.gate.note("without --byoc-report=DIR it leaves no report that could be merged")
+
     def _write(
-        self, what: str, session: pytest.Session, write: Callable[[Path], None], path: Path
+        self, what: str, session: Ended, write: Callable[[Path], None], path: Path
     ) -> bool:
         """Calls `write` and returns whether it succeeded. An error fails the session, and is
         printed at its end."""

@@ -1,0 +1,27 @@
+"""The tests of a session that did not begin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ..report.words import counted
+
+
+@dataclass
+class Unfinished:
+    """out_of_time: number of tests that did not begin because the time budget was used up. left_out:
+    number of tests that did not begin because enough causes were known, by the reason."""
+
+    out_of_time: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def why_left_out(self) -> str:
+        """Returns the reason why tests did not begin though there was time, with a remedy."""
+        number, why = counted(self.left_out.total(), "test"), "; ".join(self.left_out)
+        more = "or raise the limit with --byoc-max-causes=N"
+        return f"{number} did not begin ({why}); repair some of these, {more}"
+
+    def not_checked(self) -> list[str]:
+        """Returns what a report says of the tests for which there was no time."""
+        return [f"{self.out_of_time} tests: the time budget was used up"] if self.out_of_time else []
