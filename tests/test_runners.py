@@ -25,6 +25,7 @@ from pytest_byoc.runners import rpc
 from pytest_byoc.runners.command import CommandRunner
 
 from .conftest import FIXTURES, PYTHON
+from .pages import blocks
 from .test_device import EXAMPLE, device_of, report, session
 
 SIMULATOR = f"{shlex.quote(PYTHON)} {shlex.quote(str(FIXTURES / 'simulator.py'))}"
@@ -305,3 +306,12 @@ def test_a_key_that_no_server_has(pytester: pytest.Pytester, ir: str, rpc_pi: Rp
     result = with_runner(pytester, ir, rpc_pi.url.replace("/pi", "/raspberry"))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "has no server with the key 'raspberry'; it has: pi" in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.once
+def test_the_simulator_of_the_page(pytester: pytest.Pytester, ir: str) -> None:
+    page = FIXTURES.parent / "docs" / "how-to" / "runners.md"
+    script = next(block.text for block in blocks(page) if block.language == "python")
+    (pytester.path / "mysim.py").write_text(script)
+    words = [PYTHON, str(pytester.path / "mysim.py"), "{artifact}", "{inputs}", "{outputs}"]
+    assert with_runner(pytester, ir, {"command": shlex.join(words)}, *ONE_CASE).ret == 0
