@@ -48,8 +48,8 @@ def test_a_simulator_runs_artifacts(pytester: pytest.Pytester, ir: str) -> None:
     result = with_runner(pytester, ir, COMMAND, *ONE_CASE)
     assert result.ret == 0
     found = report(pytester)
-    (cell,) = [cell for cell in found["cells"] if cell["passed"]]
-    assert cell["operator"] == "nn.relu"
+    passed = [cell for cell in found["cells"] if cell["passed"]]
+    assert {cell["operator"] for cell in passed} == {"nn.relu"}
     assert found["versions"]["runner"].startswith(PYTHON)
     (said,) = [text for text in found["not_checked"] if text.startswith("the checks ")]
     assert "views" in said and "numerics" not in said
@@ -70,7 +70,7 @@ def test_a_simulator_that_misbehaves(
     pytester: pytest.Pytester, ir: str, fault: str, outcome: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMULATOR", fault)
-    result = with_runner(pytester, ir, COMMAND, *ONE_CASE, "--byoc-timeout=8", "-x")
+    result = with_runner(pytester, ir, COMMAND, *ONE_CASE, "--byoc-timeout=3", "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report(pytester)["failures"]
     assert (failure["outcome"], failure["check"]) == (outcome, "numerics" if fault == "lie" else "process")
@@ -288,12 +288,14 @@ def test_rpc(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc) -> None:
 RELU = {"wrong-result": "{x}", "crash": "*(volatile float*)8", "hang": "({{ while (1) {{}} 0; }})"}
 
 
-@pytest.mark.parametrize("outcome", RELU)
+@pytest.mark.parametrize(
+    "outcome", ["wrong-result", *(pytest.param(o, marks=pytest.mark.once) for o in ("crash", "hang"))]
+)
 def test_faults_are_found_by_rpc(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc, outcome: str) -> None:
     patch = Patch("kernels.py", '{x} > {zero} ? {x} : {zero}"', f'{RELU[outcome]}"')
     target = apply(Fault("relu", 47, "", ("nn.relu",), "process", (patch,)), pytester.path)
     result = session(
-        pytester, ir, f"{target / '__init__.py'}:target", "-x", *ONE_CASE, "--byoc-timeout=8", loader=[],
+        pytester, ir, f"{target / '__init__.py'}:target", "-x", *ONE_CASE, "--byoc-timeout=3", loader=[],
         runner=rpc_pi.url, run_here=True,
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -39,7 +39,7 @@ _HERE = b"pytest-byoc is here\n"
 _PACKAGES = ("checks", "core", "ir", "operators", "runs", "worker")
 #: Python runs a console that reads lines from its standard input: no argument has a character that a
 #: shell would change, as in `ssh board python3`, and nothing has to be there.
-_CONSOLE = ("-u", "-m", "code")
+_CONSOLE = ("-u", "-m", "code", "-q")
 #: The line that the console runs. It receives an environment and the sources, and starts the worker.
 _BOOT = """
 import io, json, os, struct, sys, tempfile, traceback, zipfile

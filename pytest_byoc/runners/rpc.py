@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 import urllib.parse
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -15,6 +16,8 @@ from ..core.runner import RunnerCrashed, RunnerHung, RunnerLost
 
 #: Seconds to wait for a free server of the key.
 WAITING = 60.0
+#: The time limit of a session, in time limits of a call: TVM has no limit for a call.
+_CALLS = 4
 #: Seconds in which a tracker has to answer.
 _CONNECTING = 10.0
 #: Words of TVM's exceptions when the server's process has died.
@@ -40,11 +43,19 @@ def parse(url: str) -> tuple[str, int, str]:
 
 
 class RpcRunner:
-    """A runner that has a server of a tracker run artifacts, in a new session for each call."""
+    """A runner that has a server of a tracker run artifacts.
+
+    A server takes a second or two to begin a session, so that one session serves several calls; after
+    an exception the next call begins a new one.
+    """
 
     def __init__(self, url: str, ir: str) -> None:
         self._host, self._port, self._key = parse(url)
         self._ir = ir
+        #: The session in use, which TVM ends a time after it began, and the number of its files.
+        self._session: Any = None
+        self._began = 0.0
+        self._uploads = 0
         #: Over RPC, Relay's VM returns the addresses of its tensors in place of their contents.
         self.executors = ("graph", "aot") if ir == "relay" else ()
 
@@ -63,19 +74,38 @@ class RpcRunner:
     def run(
         self, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]], timeout: float
     ) -> Sequence[Sequence[np.ndarray]]:
-        session = self._session(timeout)
+        limit = _CALLS * timeout
+        if self._session is None or time.monotonic() - self._began > limit - timeout:
+            self._session = None
+            self._session, self._began = self._request(limit), time.monotonic()
         try:
-            return _run(session, artifact, executor, inputs, self._ir)
+            return self._run(artifact, executor, inputs)
         except Exception as e:
+            self._session = None
             text = "%s: %s" % (type(e).__name__, e)
             if any(word in text for word in _LATE):
-                raise RunnerHung("the session took more than %g s" % timeout) from None
+                raise RunnerHung("the session took more than %g s" % limit) from None
             if any(word in text for word in _DIED):
                 raise RunnerCrashed("the process of the session died (%s)" % _last_line(e)) from None
             raise
-        finally:
-            # The server is free once nothing of the session is left.
-            del session
+
+    def close(self) -> None:
+        self._session = None
+
+    def _run(
+        self, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]]
+    ) -> list[list[np.ndarray]]:
+        # A server loads a file of the same name only once.
+        self._uploads += 1
+        name = "%d_%s" % (self._uploads, artifact.name)
+        self._session.upload(str(artifact), name)
+        # Session.load_module fails in some versions of TVM.
+        library = self._session.get_function("tvm.rpc.server.load_module")(name)
+        device = self._session.cpu(0)
+        run = _relax(library, device) if self._ir == "relax" else _relay(library, device, executor)
+        outputs = [run(arrays) for arrays in inputs]
+        self._session.remove(name)
+        return outputs
 
     def _tracker(self) -> Any:
         from tvm import rpc
@@ -89,7 +119,7 @@ class RpcRunner:
                 "no tracker answers at %s:%d (%s)" % (self._host, self._port, _last_line(e))
             ) from None
 
-    def _session(self, timeout: float) -> Any:
+    def _request(self, timeout: float) -> Any:
         """Returns a session with a free server. Raises RunnerLost if there is none for WAITING seconds."""
         got: list[Any] = []
 
@@ -111,17 +141,6 @@ class RpcRunner:
         if isinstance(got[0], Exception):
             raise RunnerLost("no session with %r: %s" % (self._key, _last_line(got[0])))
         return got[0]
-
-
-def _run(
-    session: Any, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]], ir: str
-) -> list[list[np.ndarray]]:
-    session.upload(str(artifact))
-    # Session.load_module fails in some versions of TVM.
-    library = session.get_function("tvm.rpc.server.load_module")(artifact.name)
-    device = session.cpu(0)
-    run = _relax(library, device) if ir == "relax" else _relay(library, device, executor)
-    return [run(arrays) for arrays in inputs]
 
 
 def _relax(library: Any, device: Any) -> Any:
