@@ -60,9 +60,11 @@ def session(
     level: str = "smoke", before: str = "", **keys: object,
 ) -> pytest.RunResult:
     """Runs a session of a target whose artifacts run on a device, and writes its report to out/."""
-    if "loader" not in keys:
+    if "loader" not in keys and "runner" not in keys:
         keys["loader"] = str(far_python(pytester.path, before))
-    pytester.makepyprojecttoml(table("mine", partition, **{"run_here": False, **keys}))
+    if "loader" in keys:
+        keys.setdefault("run_here", False)
+    pytester.makepyprojecttoml(table("mine", partition, **keys))
     return pytester.runpytest_subprocess(
         "--byoc-target=mine", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", f"--byoc-level={level}",
         f"--byoc-operators={operators}", "--byoc-report=out", "-p", "no:cacheprovider", *arguments,

@@ -34,7 +34,7 @@ ONE_CASE = ("-k", "test_operator and nn.relu and shape_2x3x4x5")
 
 
 def with_runner(pytester: pytest.Pytester, ir: str, runner: Any, *arguments: str, **more: Any) -> Any:
-    return session(pytester, ir, EXAMPLE, *arguments, loader=[], runner=runner, run_here=True, **more)
+    return session(pytester, ir, more.pop("partition", EXAMPLE), *arguments, runner=runner, **more)
 
 
 @pytest.fixture(autouse=True)
@@ -294,9 +294,9 @@ RELU = {"wrong-result": "{x}", "crash": "*(volatile float*)8", "hang": "({{ whil
 def test_faults_are_found_by_rpc(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc, outcome: str) -> None:
     patch = Patch("kernels.py", '{x} > {zero} ? {x} : {zero}"', f'{RELU[outcome]}"')
     target = apply(Fault("relu", 47, "", ("nn.relu",), "process", (patch,)), pytester.path)
-    result = session(
-        pytester, ir, f"{target / '__init__.py'}:target", "-x", *ONE_CASE, "--byoc-timeout=3", loader=[],
-        runner=rpc_pi.url, run_here=True,
+    partition = f"{target / '__init__.py'}:target"
+    result = with_runner(
+        pytester, ir, rpc_pi.url, "-x", *ONE_CASE, "--byoc-timeout=3", partition=partition
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report(pytester)["failures"]

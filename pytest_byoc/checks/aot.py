@@ -70,8 +70,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             "aot", "wrong-value", value["set"], value["arrays"], "with the aot executor"
         )
     for _, arrays in evidence.loader.facts("aot"):
-        if first is not None:
-            what = "the artifact for the aot executor, loaded in a fresh process"
+        what = "the artifact for the aot executor, loaded in a fresh process"
+        if evidence.apart:
+            yield from evidence.compare("aot", "differs", 0, arrays, "from " + what)
+        elif first is not None:
             yield from evidence.same_bits("aot", "load", "differs", first, arrays, what)
 
 

@@ -65,6 +65,13 @@ class Evidence(Protocol):
         """Returns the report of the loader, with the facts recorded by `Check.reload`."""
 
     @property
+    def apart(self) -> bool:
+        """Returns whether target worker and loader are on different machines.
+
+        They may round differently, so that only runs on one of them are equal bit by bit.
+        """
+
+    @property
     def deployed(self) -> JobReport:
         """Returns the loader's report on LLVM's own artifact of the graph.
 

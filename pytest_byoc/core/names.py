@@ -1,4 +1,4 @@
-"""Makes names of targets printable, and turns them into names of folders.
+"""Makes names of targets printable, turns them into names of folders, and names signals.
 
 Workers import this file too: it uses only Python 3.8 and the standard library.
 """
@@ -6,6 +6,7 @@ Workers import this file too: it uses only Python 3.8 and the standard library.
 from __future__ import annotations
 
 import hashlib
+import signal
 
 #: The number of characters of a target's name that the names of its folders keep. The last ones are
 #: kept, since they say most where the name is a path.
@@ -29,3 +30,11 @@ def folder_name(target: str, ir: str) -> str:
     if fit != target:
         fit += "-" + hashlib.sha256(target.encode("utf-8", "surrogatepass")).hexdigest()[:6]
     return "%s-%s" % (fit, ir)
+
+
+def signal_name(number: int) -> str:
+    """Returns the name of a signal, such as SIGSEGV."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return "signal %d" % number

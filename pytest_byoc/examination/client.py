@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import socket
 import subprocess
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.job_report import JobReport
+from ..core.names import signal_name
 from ..core.protocol import Decoder, ProtocolError, encode
 from ..storage.scratch import Scratch
 from ..storage.session_ended import SessionEnded, no_room
@@ -208,7 +208,7 @@ class Worker:
     def _exit_in_words(self) -> str:
         assert self._process is not None
         code = self._process.returncode
-        return f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
+        return f"died of {signal_name(-code)}" if code < 0 else f"exited with status {code}"
 
     def _said(self) -> str:
         self._output.seek(0)
@@ -252,6 +252,12 @@ class Worker:
         """Returns the frame that holds a job."""
         return encode({"job": job, "timeout": timeout})
 
+    def _restart(self) -> None:
+        """Ends the worker, and starts another one. Raises WorkerError."""
+        self.stop()
+        self.start()
+        self.ready()
+
     def _start_again(self) -> None:
         """Restarts the worker in the middle of a session.
 
@@ -259,10 +265,8 @@ class Worker:
         Raises SessionEnded if it can't be started.
         """
         for attempts_left in (1, 0):
-            self.stop()
             try:
-                self.start()
-                self.ready()
+                self._restart()
                 return
             except WorkerError as e:
                 if not (e.died and attempts_left):

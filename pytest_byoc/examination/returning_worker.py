@@ -67,10 +67,8 @@ class ReturningWorker(Worker):
         """Starts the worker again, as often as it takes for RETURNING seconds. Raises SessionEnded."""
         deadline = time.monotonic() + RETURNING
         while True:
-            self.stop()
             try:
-                self.start()
-                self.ready()
+                self._restart()
                 return
             except WorkerError as e:
                 if time.monotonic() > deadline:

@@ -35,8 +35,6 @@ _ONE_LIBRARY = (
     "loading with TVM's runtime alone: this TVM has no runtime library, so the loader has the compiler in "
     "memory too"
 )
-
-
 #: The checks that a loader on another machine can't make, with the reasons.
 _NOT_ELSEWHERE = {
     "archive": "TVM would compile the sources of an archive on the loader's machine",
@@ -82,13 +80,10 @@ class Workers:
         self.strict_views = False
         self.precision: Precision = FULL
         self.host_lacks: frozenset[str] = frozenset()
-        #: Creates a worker, or the loader on a device, from its configuration, without starting it.
+        self._waiting = (activity or Activity()).tick
+        #: Creates a worker from its configuration, without starting it.
         self.make_worker: Callable[[dict[str, Any]], Worker] = functools.partial(
-            Worker, declaration.python, timeout=settings.timeout,
-            waiting=(activity or Activity()).tick,
-        )
-        self._make_remote: Callable[..., Worker] = functools.partial(
-            RemoteWorker, timeout=settings.timeout, waiting=(activity or Activity()).tick
+            Worker, declaration.python, timeout=settings.timeout, waiting=self._waiting
         )
         self._target_config: dict[str, Any] = {}
         #: The configurations of a loader without the target's libraries, and of one with them.
@@ -121,7 +116,7 @@ class Workers:
             common["ir"] = target.ready()["ir"]
         self.reference = self._worker({**common, "role": "reference"})
         if device.runner:
-            self._open_runner(common)
+            self._open_runner()
             return
         self.loader = self._loader(common, [])
         target.ready()
@@ -160,14 +155,15 @@ class Workers:
         """Returns whether a runner runs artifacts, so that there is no loader."""
         return bool(self.declaration.device.runner)
 
-    def _open_runner(self, common: Mapping[str, Any]) -> None:
+    def _open_runner(self) -> None:
         """Starts the worker that holds the runner, and takes it for the loader."""
         said = self.target.ready()
-        config = {"ir": said["ir"], "runner": self.declaration.device.runner, "role": "runner"}
-        config["sys_path"] = self.declaration.sys_path
-        tick = self.make_worker.keywords["waiting"]  # type: ignore[attr-defined]
+        config = {
+            "role": "runner", "ir": said["ir"], "runner": self.declaration.device.runner,
+            "sys_path": self.declaration.sys_path,
+        }
         self.loader = self._begin(
-            ReturningWorker(self.declaration.python, config, self.settings.timeout, tick)
+            ReturningWorker(self.declaration.python, config, self.settings.timeout, self._waiting)
         )
         self.reference.ready()
         self._describe(said)
@@ -248,7 +244,8 @@ class Workers:
         device = self.declaration.device
         if device.is_elsewhere:
             here = {"native_stack": "", "sys_path": [], "env": runtime}
-            return self._begin(self._make_remote(device.command(process_number()), {**config, **here}))
+            command, config = device.command(process_number()), {**config, **here}
+            return self._begin(RemoteWorker(command, config, self.settings.timeout, self._waiting))
         preloaded = " ".join(filter(None, [env.pop("LD_PRELOAD", ""), os.environ.get("LD_PRELOAD")]))
         if preloaded:
             env["LD_PRELOAD"] = preloaded

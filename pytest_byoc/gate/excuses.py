@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..examination.outcome import Verdict
 from ..examination.signature import message_key
+from ..record.sighting import short_message
 from ..record.target_record import Excused, TargetRecord
 from .baseline import Baseline
 from .waivers import Waivers
@@ -25,9 +26,8 @@ class Excuses:
         """Returns the excuse of a failing verdict: a waiver, or else the baseline, or else the
         update. None if there is none."""
         finding = verdict.findings[0]
-        message = " ".join(finding.message.split())[:300]
         key = message_key(finding, verdict.symbols)
-        return self.of(record, case, finding.check, verdict.outcome, message, key)
+        return self.of(record, case, finding.check, verdict.outcome, short_message(verdict), key)
 
     def of(
         self, record: TargetRecord, case: str, check: str, outcome: str, message: str, key: str

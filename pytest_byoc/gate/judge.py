@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..config.settings import Settings
 from ..examination.outcome import PASS
-from ..record.target_record import TargetRecord, is_offloaded
+from ..record.target_record import TargetRecord, is_offloaded, is_passing
 from . import waiver_rules
 from .baseline import Baseline
 from .baseline_comparison import compare
@@ -60,7 +60,7 @@ def fail_under(gate: Gate, record: TargetRecord, percent: float) -> None:
     passes if one of its nodes was offloaded in a graph that passed, and it has no failure, waived
     or not. A pattern passes if a graph was matched by it."""
     offloaded = {key: c for key, c in sorted(record.cells.items()) if is_offloaded(c)}
-    short = {key: c for key, c in offloaded.items() if c["failed"] or not c["passed"]}
+    short = {key: c for key, c in offloaded.items() if not is_passing(c)}
     unmatched = record.unmatched()
     total = len(offloaded) + len(record.patterns)
     passing = total - len(short) - len(unmatched)

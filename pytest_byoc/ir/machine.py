@@ -39,11 +39,6 @@ class Machine:
         finally:
             self._current = before
 
-    @property
-    def compiles_for_device(self) -> bool:
-        """Returns whether code is compiled with attributes of the device now."""
-        return bool(self._current)
-
     def llvm(self) -> dict[str, Any]:
         """Returns the LLVM target as a mapping from attributes to values."""
         return {"kind": "llvm", **self._current}

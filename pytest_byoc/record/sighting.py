@@ -48,6 +48,11 @@ class Look:
         )
 
 
+def short_message(verdict: Verdict) -> str:
+    """Returns the beginning of the message of a failing verdict's first finding, as one line."""
+    return " ".join(verdict.findings[0].message.split())[:_MESSAGE]
+
+
 def cells_of(graph: Graph, operators: Sequence[str]) -> list[tuple[str, str]]:
     """Returns the cells (operator and dtype) of those nodes of a graph that have one of the
     operators."""
@@ -101,7 +106,7 @@ class Sighting:
         finding, graph = verdict.findings[0], verdict.graph
         return Sighting(
             position, test, case, origin, finding.check, verdict.outcome,
-            " ".join(finding.message.split())[:_MESSAGE], message_key(finding, verdict.symbols), excused,
+            short_message(verdict), message_key(finding, verdict.symbols), excused,
             unshrunk=cells_of(graph, blamed(verdict)),
             operators=list(graph.operators), nodes=len(graph.nodes),
         )

@@ -34,6 +34,12 @@ def is_offloaded(cell: Mapping[str, Any]) -> bool:
     return bool(cell["offloaded"] or cell["failed"])
 
 
+def is_passing(cell: Mapping[str, Any]) -> bool:
+    """Returns whether a cell of report.json passes: it is offloaded, a graph of it has passed, and none
+    has failed, waived or not."""
+    return is_offloaded(cell) and not cell["failed"] and cell["passed"] > 0
+
+
 @dataclass
 class Failure:
     """A failure, listed once however many graphs show it. report.schema.json describes each

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ..core.graph import DTYPES
 from ..core.irs import IR_TITLES
 from ..examination.stages import EXIT_PARTITION_ONLY
-from ..record.target_record import is_offloaded
+from ..record.target_record import is_offloaded, is_passing
 from .html import clean
 from .markdown import escaped, table
 from .operator_table import STATES, state_of
@@ -48,7 +48,7 @@ class Entry:
     @property
     def passing(self) -> int:
         """Returns the number of cells that pass, as --byoc-fail-under counts them."""
-        return sum(is_offloaded(c) and not c["failed"] and c["passed"] > 0 for c in self.record["cells"])
+        return sum(map(is_passing, self.record["cells"]))
 
 
 def entries(reports: Iterable[Mapping[str, Any]]) -> list[Entry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..core import files
@@ -12,10 +12,10 @@ from ..examination import stages
 from ..examination.outcome import OUTCOMES
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
-from ..record.likely_causes import likely_causes
-from ..record.target_record import TargetRecord, is_offloaded
+from ..record.likely_causes import Cause, likely_causes
+from ..record.target_record import COUNTS, TargetRecord, is_offloaded
 from . import terminal
-from .markdown import escaped
+from .markdown import escaped, table
 from .words import cause_title
 
 #: Largest number of rows of a table and items of a list; a job's page may have 1 MiB.
@@ -69,20 +69,13 @@ def _target(record: TargetRecord) -> Iterator[str]:
         yield ""
     yield f"{escaped(versions)}; {record.graphs} graphs, {share} of the operators offloaded."
     yield ""
-    yield "| outcome | graphs |"
-    yield "| --- | ---: |"
-    for outcome in OUTCOMES:
-        if record.outcomes[outcome]:
-            yield f"| {outcome} | {record.outcomes[outcome]} |"
+    outcomes = ((name, str(record.outcomes[name])) for name in OUTCOMES if record.outcomes[name])
+    yield from table(("outcome", "graphs:"), outcomes)
     if record.failures:
         yield ""
         found = likely_causes(record.failures.values())
-        yield "| likely cause | outcome | stage | check | tests | smallest graph found in |"
-        yield "| --- | --- | --- | --- | ---: | --- |"
-        for cause in found[:_ROWS]:
-            f = cause.representative
-            cells = (cause_title(cause), f.outcome, f.stage, f.check, str(cause.tests), f.case)
-            yield f"| {' | '.join(map(escaped, cells))} |"
+        head = ("likely cause", "outcome", "stage", "check", "tests:", "smallest graph found in")
+        yield from table(head, map(_cause, found[:_ROWS]))
         if len(found) > _ROWS:
             yield ""
             yield f"and {len(found) - _ROWS} more causes (report.json has them all)"
@@ -93,16 +86,21 @@ def _target(record: TargetRecord) -> Iterator[str]:
         yield ""
         yield f"<details><summary>{len(rows)} offloaded cells (operator and dtype)</summary>"
         yield ""
-        yield "| operator | dtype | generated | offloaded | passed | failed | inconclusive |"
-        yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
-        for (op, dtype), c in rows[:_ROWS]:
-            counts = (str(c[k]) for k in ("generated", "offloaded", "passed", "failed", "inconclusive"))
-            yield f"| {' | '.join(map(escaped, (op, dtype, *counts)))} |"
+        yield from table(
+            ("operator", "dtype", *(f"{count}:" for count in COUNTS)),
+            (map(escaped, (*cell, *(str(c[count]) for count in COUNTS))) for cell, c in rows[:_ROWS]),
+        )
         if len(rows) > _ROWS:
             yield ""
             yield f"and {len(rows) - _ROWS} more, none of which failed"
         yield ""
         yield "</details>"
+
+
+def _cause(cause: Cause) -> Iterable[str]:
+    """Returns the cells of a cause's row."""
+    f = cause.representative
+    return map(escaped, (cause_title(cause), f.outcome, f.stage, f.check, str(cause.tests), f.case))
 
 
 def _block(lines: Sequence[str]) -> list[str]:

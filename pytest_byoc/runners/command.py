@@ -14,6 +14,7 @@ from typing import Mapping, Sequence
 import numpy as np
 
 from ..core.errors import Failure
+from ..core.names import signal_name
 from ..core.runner import RunnerCrashed, RunnerHung
 
 #: The places of the command where paths and names are put.
@@ -75,7 +76,7 @@ class CommandRunner:
             said = printed.read()[-_TAIL:].decode(errors="replace").strip()
         if status < 0 or status in _OF_SIGNALS:
             number = -status if status < 0 else status - 128
-            raise RunnerCrashed("died of %s. %s" % (_name(number), said))
+            raise RunnerCrashed("died of %s. %s" % (signal_name(number), said))
         if status:
             raise RuntimeError(
                 "%s\nthe command exited with status %d: %s" % (said, status, said.rpartition("\n")[2])
@@ -95,13 +96,6 @@ def _end_all(process: subprocess.Popen[bytes]) -> None:
     except ProcessLookupError:
         pass
     process.wait()
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "signal %d" % number
 
 
 def _write(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:

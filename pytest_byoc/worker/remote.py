@@ -18,6 +18,7 @@ import socket
 import tempfile
 from typing import Mapping
 
+from ..core.names import signal_name
 from .keeper import keep
 
 #: Seconds of silence after which a sign of life is sent.
@@ -100,5 +101,5 @@ def _send(out: int, frame: bytes) -> None:
 
 def _in_words(status: int) -> str:
     if os.WIFSIGNALED(status):
-        return "died of signal %d" % os.WTERMSIG(status)
+        return "died of %s" % signal_name(os.WTERMSIG(status))
     return "exited with status %d" % os.WEXITSTATUS(status)

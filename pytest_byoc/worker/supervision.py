@@ -10,6 +10,7 @@ import socket
 import time
 from typing import Any, NamedTuple
 
+from ..core.names import signal_name
 from ..core.protocol import Decoder, ProtocolError, encode
 from . import native_stack, processes, stacks
 
@@ -247,7 +248,7 @@ class Supervision:
             "seconds": {k: round(v, 6) for k, v in self._seconds.items()},
             "hung": hung,
             "limit": self._timeout,
-            "signal": _signal_name(killed) if killed else None,
+            "signal": signal_name(killed) if killed else None,
             "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             "garbage": self._garbage,
             "printed": self._printed.decode(errors="replace"),
@@ -287,10 +288,3 @@ def _pages(pid: str, position: int) -> int:
             return int(f.read().split()[position]) * resource.getpagesize()
     except (OSError, IndexError):
         return 0
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return "signal %d" % number
