@@ -141,9 +141,11 @@ static ov_status_e close_extents(const Region* r, ov_model_t* model, const Argum
   ov_partial_shape_t shapes[r->inputs];
   ov_status_e status = OK;
   int count = 0;
-  for (; count < r->inputs && status == OK; ++count) {
-    ports[count] = count;
-    status = ov_partial_shape_create_static(args[count].rank, args[count].shape, &shapes[count]);
+  for (int i = 0; i < r->inputs && status == OK; ++i) {
+    if (args[i].rank == 0) continue; /* The C API takes it for a vector of any length. */
+    ports[count] = i;
+    status = ov_partial_shape_create_static(args[i].rank, args[i].shape, &shapes[count]);
+    if (status == OK) ++count;
   }
   if (status == OK) status = ov_model_reshape_by_port_indexes(model, ports, shapes, count);
   if (status != OK) failed(r, status, "the shapes of the inputs");
