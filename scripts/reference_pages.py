@@ -329,7 +329,8 @@ def levels() -> str:
         table(("", *(f"`{name}`" for name in LEVELS)), rows),
         "At `smoke` the checks that cost more are made on saved graphs, and on these structures:",
         table(("structure", "checks beside those of every graph"), at_smoke),
-        "At `full` the speed of graphs with all checks is measured beside LLVM's.",
+        "At `full` the [speed](../how-to/speed.md) of graphs with all checks, and of `test_speed`, is "
+        "measured beside LLVM's.",
     )
 
 

@@ -262,7 +262,7 @@ def test_the_example_passes_every_check(ir: str, tmp_path: Path) -> None:
         for graph in (sample(), sample(twice=True)):
             verdict = examiner.examine(graph, plan.effort(LEVELS["full"], {plan.ALL_CHECKS}))
             assert verdict.outcome == PASS, [f.message for f in verdict.findings]
-            assert set(verdict.speed) == {"target", "llvm"} and min(verdict.speed.values()) > 0
+            assert verdict.speed is not None and 0 < verdict.speed.target.low <= verdict.speed.target.high
             assert (verdict.regions, verdict.smallest, verdict.merges) == (1, 1, True)
             aot = [text for text in verdict.not_checked if text.startswith("aot")]
             assert bool(aot) == (ir == "relay" and len(graph.outputs) == 2)

@@ -24,8 +24,9 @@ from pytest_byoc.record import findings
 from pytest_byoc.record.failure import MOST_NODES
 from pytest_byoc.record.target_record import CASES
 from pytest_byoc.report import progress, schema
+from pytest_byoc.runs import measuring
 from pytest_byoc.suite.known_failures import IN_A_ROW
-from pytest_byoc.worker import describing, roles
+from pytest_byoc.worker import describing
 
 from .pages import ROOT, blocks, commands, run
 from .test_layout import LAYERS
@@ -113,7 +114,7 @@ NUMBERS = (
     ("reference/report-json.md", "off by more than {:g} times its bound", NEAR),
     ("reference/report-json.md", "the place of the first {} errors", schema._LISTED),
     ("reference/report-json.md", "`cases` the first {} that did", CASES),
-    ("reference/report-json.md", "the median of {} measurements", roles._REPEATS),
+    ("reference/report-json.md", "quartile of up to {} measurements", measuring.ROUNDS),
     ("reference/report-json.md", "messages of up to {} further findings", findings.MOST),
     ("reference/report-json.md", "The first {} texts are there", description.MOST),
     ("reference/report-json.md", "longer than {:,} characters", description.SHOWN),

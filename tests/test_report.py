@@ -19,6 +19,7 @@ from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.evidence.evidence import Evidence
 from pytest_byoc.evidence.placement import type_bytes
+from pytest_byoc.evidence.speed import Speed, Times
 from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS, Verdict
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.record.failure import MOST_NODES, details, shown
@@ -294,8 +295,11 @@ def test_records_of_processes_are_merged() -> None:
 def test_subgraphs_above_the_least_number_and_speed_are_reported() -> None:
     def measured(case: str, regions: int, target: float) -> TargetRecord:
         record = TargetRecord("mine", "relay", {"tvm": "0.16"})
-        placed, seconds = (True,) * 4, {"target": target, "llvm": 2e-6}
-        verdict = Verdict(chain(4), PASS, (), placed, regions, smallest=1, merges=regions < 4, speed=seconds)
+        times, llvm = (Times(seconds, seconds, seconds) for seconds in (target, 2e-6))
+        verdict = Verdict(
+            chain(4), PASS, (), (True,) * 4, regions, smallest=1, merges=regions < 4,
+            speed=Speed("graph", times, llvm),
+        )
         record.add(verdict, case)
         return record
 
@@ -306,7 +310,7 @@ def test_subgraphs_above_the_least_number_and_speed_are_reported() -> None:
         worst = {"case": "many", "subgraphs": 4, "smallest": 1}
         assert merged["fragmentation"]["worst"] == worst and merged["fragmentation"]["merges"]
         assert [s["case"] for s in one.slower()][:1] == ["many"]
-        assert [row["case"] for row in view.page(report(one))["targets"][0]["speed"]][:1] == ["many"]
+        assert [row["case"] for row in view.page(report(one))["targets"][0]["speed"]["rows"]][:1] == ["many"]
     # Without measurements and merged regions, neither is mentioned.
     alone = measured("alone", 4, 1e-6)
     alone.speed.clear()

@@ -45,9 +45,15 @@ def _named_ir(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -
 
 
 def test_a_simulator_runs_artifacts(pytester: pytest.Pytester, ir: str) -> None:
-    result = with_runner(pytester, ir, COMMAND, *ONE_CASE)
+    result = with_runner(
+        pytester, ir, COMMAND, "--byoc-time", "-k", f"({ONE_CASE[1]}) or test_speed[nn.relu]"
+    )
     assert result.ret == 0
     found = report(pytester)
+    (speed,) = found["speed"]
+    # One float32 in and out for each cycle.
+    assert speed["target_us"] == speed["llvm_us"] == pytest.approx(speed["boundary_bytes"] / 8, rel=1e-3)
+    assert "target_peak_bytes" not in speed
     passed = [cell for cell in found["cells"] if cell["passed"]]
     assert {cell["operator"] for cell in passed} == {"nn.relu"}
     assert found["versions"]["runner"].startswith(PYTHON)
@@ -116,8 +122,9 @@ def mine(pytester: pytest.Pytester, ir: str, fault: str = "") -> tuple[str, Path
 
 def test_an_object_of_the_vendor(pytester: pytest.Pytester, ir: str) -> None:
     runner, log = mine(pytester, ir)
-    result = with_runner(pytester, ir, runner, *ONE_CASE)
+    result = with_runner(pytester, ir, runner, *ONE_CASE, "--byoc-time")
     assert result.ret == 0
+    assert "speed: the runner has no method seconds" in report(pytester)["not_checked"]
     result.stdout.fnmatch_lines(["target mine, * (*, board one, firmware 1.2)"])
     said = log.read_text().split("\n")
     # All runs of an artifact are made in one call: numerics' one and the two of rerun, or more.
@@ -274,10 +281,12 @@ def rpc_pi(tmp_path: Path, ir: str) -> Iterator[Rpc]:
 
 
 def test_rpc(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc) -> None:
-    cases = "test_operator and nn.relu and float32"
-    result = with_runner(pytester, ir, rpc_pi.url, "-k", cases)
+    cases = "nn.relu and (test_operator and float32 or test_speed)"
+    result = with_runner(pytester, ir, rpc_pi.url, "-k", cases, "--byoc-time")
     assert result.ret == 0
     found = report(pytester)
+    (speed,) = found["speed"]
+    assert speed["case"] == "speed[nn.relu]" and 0 < speed["target_us"] < 1e6
     assert found["versions"]["runner"] == rpc_pi.url
     assert sum(cell["passed"] for cell in found["cells"]) > 5
     excluded = "executor vm: the runner cannot run it" in found["not_checked"]

@@ -18,6 +18,7 @@ from inline_snapshot import snapshot
 from pytest_byoc.core.finding import WRONG_RESULT, Finding
 from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.evidence import difference
+from pytest_byoc.evidence.speed import Speed, Times
 from pytest_byoc.examination.description import Description, Text
 from pytest_byoc.examination.outcome import (
     ERROR,
@@ -108,7 +109,8 @@ def recorded() -> TargetRecord:
     for i in range(18):
         record.add(passed, f"nn.relu[float32-{i}]")
     for case, seconds in (("nn.relu[float32]", 1e-6), ("nn.relu[float32-large]", 4e-6)):
-        record.add(replace(passed, speed={"target": seconds, "llvm": 2e-6}), case)
+        times, llvm = Times(seconds, 0.9 * seconds, 1.2 * seconds), Times(2e-6, 1.9e-6, 2.1e-6)
+        record.add(replace(passed, speed=Speed("graph", times, llvm, 1 << 20, 1 << 19)), case)
     whole = Verdict(added(), PASS, (), (True, True), 2, boundary_bytes=96, smallest=1, merges=True)
     record.add(whole, "chain")
     for i in range(3):
@@ -361,6 +363,7 @@ failures 2
 operators 6
 expected failures 2
 subgraphs
+speed
 not checked 2
 what the checks mean
 versions, settings, hashes
@@ -507,10 +510,23 @@ in more than are needed
 graphs by number of subgraphs
 1 | | 23
 2 | | 1
-Speed of a run, target and LLVM at the same opt_level; medians
-case | target, µs | LLVM, µs | target / LLVM
-nn.relu[float32-large] | 4.0 | 2.0 | 2.00
-nn.relu[float32] | 1.0 | 2.0 | 0.50
+Speed of a run, the target's artifact and LLVM's at the same opt_level on the same device
+1 µs | 1 µs
+10 µs | 10 µs
+LLVM is faster | the target is faster
+LLVM | target
+graphs measured
+2
+faster than LLVM
+1
+slower than LLVM
+1
+within what both vary
+0
+case | target / LLVM | target, µs | LLVM, µs | subgraphs | boundary | peak, target | peak, LLVM
+nn.relu[float32-large] graph | 2.00 (1.71 to 2.53) | 4.0 ±15 % | 2.0 ±5 % | 1 | 48 bytes | 1.0 MiB | 512 KiB
+nn.relu[float32] graph | 0.50 (0.43 to 0.63) | 1.0 ±15 % | 2.0 ±5 % | 1 | 48 bytes | 1.0 MiB | 512 KiB
+Medians of up to seven measurements in turn; ± is half the distance of their quartiles, the span of a ratio comes from opposite quartiles. Boundary: bytes that a run passes into subgraphs and out of them. Peak: memory that loading and running adds to a process at most.
 Not checked, not judged
 check threads: not made
 Patterns never matched 1 of 2

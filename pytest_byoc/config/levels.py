@@ -43,6 +43,8 @@ class Level:
     openings: int
     onnx: bool
     one_executor: str
+    #: Whether runs are measured beside LLVM's.
+    measures: bool = False
 
     def tries_one_executor(self, numerous: bool) -> bool:
         """Returns whether a graph is first examined for one executor only. numerous: whether it is
@@ -64,7 +66,7 @@ LEVELS = {
         ),
         Level(
             "full", all_cases=True, side_by_side=False, max_examples=60, ways=None, near_misses=40,
-            operand_forms=400, batches=2, openings=6, onnx=True, one_executor=NONE,
+            operand_forms=400, batches=2, openings=6, onnx=True, one_executor=NONE, measures=True,
         ),
     )
 }

@@ -70,6 +70,9 @@ OPTIONS: tuple[Option, ...] = (
         default_help="all stages that can run here",
     ),
     Option(
+        "time", "measure runs beside LLVM's on the same device", form=FLAG, default_help="at full only",
+    ),
+    Option(
         "max-examples", "number of random graphs per operator", "N", "count",
         default_help="1 at smoke, 8 at standard, 60 at full",
     ),
@@ -116,6 +119,11 @@ OPTIONS: tuple[Option, ...] = (
         "path",
     ),
     Option(
+        "slower",
+        "measure runs, and fail the session where one takes more time than in the baseline, relative to "
+        "LLVM's, by more than this and by more than both vary", "PERCENT", "growth",
+    ),
+    Option(
         "summary", "write a summary in Markdown (appended if the file is $GITHUB_STEP_SUMMARY)", "FILE",
         "path",
     ),
@@ -142,5 +150,5 @@ OPTIONS: tuple[Option, ...] = (
 BY_NAME = {option.name: option for option in OPTIONS}
 #: The options that `python -m pytest_byoc merge` has too.
 MERGE_OPTIONS = (
-    "waivers", "update-waivers", "baseline", "fail-under", "strict-corpus", "summary", "bundle",
+    "waivers", "update-waivers", "baseline", "slower", "fail-under", "strict-corpus", "summary", "bundle",
 )

@@ -22,10 +22,11 @@ SPEED = "speed"
 #: Kinds of graphs. ALL_CHECKS: one of the few graphs on which every check is made: the first
 #: offloaded case of each operator, the structures of `thorough`, the first match of each pattern,
 #: saved graphs. SAVED: a graph of the corpus, which may have failed any check. NUMEROUS: a random
-#: graph, or a structure that is examined again with all checks. OPENED: a graph whose extents are
+#: graph, or a structure that is examined again with all checks. MEASURED: a graph whose runs are measured,
+#: so that TVM's own part has to be built in full. OPENED: a graph whose extents are
 #: left open, although few checks are made on it. Further kinds are the names of
 #: structures, and those of `Case.kinds`.
-ALL_CHECKS, SAVED, NUMEROUS = "all checks", "saved", "numerous"
+ALL_CHECKS, SAVED, NUMEROUS, MEASURED = "all checks", "saved", "numerous", "measured"
 #: The number of openings of a graph that may have failed with any of them.
 ALL_OPENINGS = LEVELS["full"].openings
 #: The kinds of a graph of no particular kind.
@@ -44,6 +45,11 @@ THOROUGH = "thorough"
 def thorough_case(structure: str) -> str:
     """Returns the id of the case in which all checks are made on a structure."""
     return f"{THOROUGH}[{structure}]"
+
+
+def speed_case(name: str) -> str:
+    """Returns the id of the case in which an operator or a pattern is measured."""
+    return f"{SPEED}[{name}]"
 
 
 def structures(level: str) -> tuple[str, ...]:
@@ -70,7 +76,7 @@ def effort(level: Level, kinds: Set[str] = PLAIN, alone: bool = False) -> Effort
     kinds: the kinds of the graph. alone: whether the graph has one operator."""
     if SAVED in kinds:
         level, alone = LEVELS[STANDARD], False
-    one = level.tries_one_executor(NUMEROUS in kinds) and SAVED not in kinds
+    one = level.tries_one_executor(NUMEROUS in kinds) and kinds.isdisjoint({SAVED, MEASURED})
     checks = _checks(level.name, kinds, alone)
     openings = ALL_OPENINGS if SAVED in kinds else level.openings if ALL_CHECKS in kinds else 1
     return Effort(checks, ONE if one else EVERY_EXECUTOR, with_llvm=not one, openings=openings)
@@ -92,7 +98,7 @@ def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
             if (level != "smoke" and not kinds.isdisjoint(c.on_kinds))
             or (c.made_on in kinds_made and (c.made_on == EVERY or not restricted or structure in c.at_smoke))
         ),
-        *((SPEED,) if in_full and level == "full" else ()),
+        *((SPEED,) if MEASURED in kinds or (in_full and LEVELS[level].measures) else ()),
     )
 
 

@@ -48,6 +48,10 @@ class Settings:
     #: Least percentage of the cells (operator and dtype) offloaded at least once that have to pass.
     fail_under: float | None = None
     baseline: Path | None = None
+    #: Whether runs are measured beside LLVM's.
+    measures: bool = False
+    #: The percentage by which a run may become slower than in the baseline, relative to LLVM's.
+    slower: float | None = None
     summary: Path | None = None
     bundle: Path | None = None
     #: Operators of the ini file that the command line leaves out.
@@ -108,6 +112,8 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         update_waivers=update,
         fail_under=options["fail-under"],
         baseline=options["baseline"],
+        measures=_measures(config, level, options),
+        slower=options["slower"],
         summary=options["summary"],
         bundle=options["bundle"],
         left_out=tuple(n for n in ini if n not in operators),
@@ -141,6 +147,8 @@ def check_files(options: Mapping[str, Any], report: Path | None, failures: Path,
             f"--byoc-report would overwrite the baseline {baseline}: write the report elsewhere, and copy it "
             "there when it is to be the new baseline"
         )
+    if options["slower"] is not None and baseline is None:
+        raise SettingsError("--byoc-slower compares with a baseline: name one by --byoc-baseline=FILE")
     if options["summary"] is not None:
         check_writable(options["summary"], "--byoc-summary")
     check_folder(failures)
@@ -154,6 +162,12 @@ def check_files(options: Mapping[str, Any], report: Path | None, failures: Path,
         },
         {"--byoc-waivers": waivers, "--byoc-baseline": baseline},
     )
+
+
+def _measures(config: pytest.Config, level: Level, options: Mapping[str, Any]) -> bool:
+    """Returns whether runs are measured."""
+    asked = bool(config.option.byoc_time or config.getini("byoc_time"))
+    return asked or level.measures or options["slower"] is not None
 
 
 def _check_shard(config: pytest.Config, update: bool) -> None:

@@ -130,13 +130,24 @@ def _mebibytes(flag: str, text: str) -> int:
 
 
 def _percent(flag: str, text: str) -> float:
-    try:
-        percent = float(text.removesuffix("%"))
-    except ValueError:
-        percent = math.nan
+    percent = _percentage(text)
     if not 0 < percent <= 100:
         raise SettingsError(f"{flag} must be a percentage above 0 and up to 100, found {text!r}")
     return percent
+
+
+def _growth(flag: str, text: str) -> float:
+    percent = _percentage(text)
+    if not 0 <= percent < math.inf:
+        raise SettingsError(f"{flag} must be a percentage of at least 0, found {text!r}")
+    return percent
+
+
+def _percentage(text: str) -> float:
+    try:
+        return float(text.removesuffix("%"))
+    except ValueError:
+        return math.nan
 
 
 def _duration(flag: str, text: str) -> float:
@@ -178,6 +189,7 @@ _KINDS: dict[str, Callable[[str, str], Any]] = {
     "number": _number,
     "mebibytes": _mebibytes,
     "percent": _percent,
+    "growth": _growth,
     "duration": _duration,
     "ir": _ir,
     "stages": _stages,

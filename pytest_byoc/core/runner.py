@@ -56,6 +56,16 @@ class Runner(Protocol):
         """
         raise NotImplementedError
 
+    def seconds(
+        self, artifact: Path, executor: str, inputs: Mapping[str, np.ndarray], timeout: float
+    ) -> Sequence[float]:
+        """Returns the seconds of runs of an artifact, without loading it: several, or one where all take
+        equally long, as in a simulator that counts cycles. None are returned where they are unknown.
+
+        It raises the same as `run`. A runner without the method measures nothing.
+        """
+        raise NotImplementedError
+
     def open(self) -> None:
         """Is called once before the first run. Raises RunnerLost where there is no device."""
 

@@ -19,6 +19,7 @@ from .comparison import agree, compare, is_inexact, lost, share_judged, within
 from .fragmentation import smallest
 from .output_findings import array_type, different_bits, element, lost_values, outside_bound, where
 from .placement import may_be_offloaded, placement, times, type_bytes
+from .speed import Speed
 
 
 @dataclass
@@ -81,8 +82,8 @@ class Evidence:
     runtime_only: bool = False
     #: The names of programs that TVM's own build leaves running; known if the target leaves any.
     left_by_tvm: frozenset[str] = frozenset()
-    #: The median seconds of a run, for "target" and for "llvm".
-    speed: dict[str, float] = field(default_factory=dict)
+    #: The measurement of the artifacts, if one was made.
+    speed: Speed | None = None
 
     @property
     def regions(self) -> list[dict[str, Any]]:

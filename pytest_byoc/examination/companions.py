@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..checks import CHECKS, build_files, dynamic, overrun
 from ..checks.base import AGAIN, GUARDED, LARGER, OPENINGS, TWIN, WITHOUT_FILES, WITHOUT_LIBRARIES, Variant
-from ..config import plan
 from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph
 from ..core.job_report import JobReport
@@ -229,25 +227,6 @@ class Companions:
             return JobReport()
         worker.submit({"inputs": job["inputs"], "checks": [check], "artifacts": artifacts, **more}, limit)
         return worker.collect()
-
-    def time(self, job: Job, evidence: Evidence) -> None:
-        """Measures the seconds of a run of the target's artifact and LLVM's, of one opt_level."""
-        executor = job["executors"][0]
-        target = dict(evidence.target.facts("artifact")).get(executor)
-        if plan.SPEED not in job["checks"] or target is None or evidence.loader.died:
-            return
-        path = Path(job["folder"], "timed.so")
-        entries = {**self._workers.built, "executor": executor, "export": str(path)}
-        self._workers.ask_reference(changed(job, **entries, inputs=job["inputs"][:1], checks=[]))
-        if path.exists():
-            artifacts = {"target": target, "llvm": str(path)}
-            loader = self._workers.loader
-            loader.submit({"inputs": job["inputs"], "time": artifacts, "executor": executor})
-            for _, seconds in loader.collect().facts("seconds"):
-                evidence.speed = {name: statistics.median(runs) for name, runs in seconds.items()}
-        if not evidence.speed:
-            reason = "LLVM's artifact is not built" if not path.exists() else "the measurement ended early"
-            evidence.loader.withdraw((), plan.SPEED, reason)
 
     # --- whose fault it is ------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from .companions import Companions
 from .on_device import play
 from .subject import Subject
 from .time_limit import TimeLimit
+from .timing import measure
 from .workers import Workers
 
 #: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
@@ -63,6 +64,8 @@ class Gatherer:
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts and not self._workers.by_runner:
             self._load(evidence, job, artifacts)
+        elif artifacts:
+            measure(self._workers, job, evidence, self._limit.seconds)
         if evidence.target.left_running or evidence.loader.left_running:
             evidence.left_by_tvm = self._left_by_tvm(job)
         judgement = judge(evidence)
@@ -172,7 +175,7 @@ class Gatherer:
         evidence.runtime_only = bool(workers.loader.description.get("runtime_only"))
         self._limit.learn(evidence.loader)
         companions.run_guarded(job, artifacts, evidence, self._limit.seconds)
-        companions.time(job, evidence)
+        measure(workers, job, evidence, limit)
         companions.supersede(artifacts, evidence, self._limit.seconds)
 
     def describe(self, graph: Graph, constants: Any, stages: Sequence[str], module: str | None) -> JobReport:

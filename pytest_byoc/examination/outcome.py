@@ -16,12 +16,12 @@ can judge less than half of its elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.finding import SUSPICION, WRONG_RESULT, Finding
 from ..core.graph import Graph
+from ..evidence.speed import Speed
 from .signature import NUMBERS, Signature, signature
 
 PASS = "pass"
@@ -80,8 +80,8 @@ class Verdict:
     None. boundary_bytes: the bytes that a run passes into regions and out of them. not_checked: the
     checks that could not be made, with the reason. smallest: the least number of regions that could
     hold the offloaded nodes (see `fragmentation`). merges: whether a region holds several operators
-    or patterns. speed: the median seconds of a run of "target" and of "llvm", if measured.
-    checks_made: the ids of the checks that were made.
+    or patterns. speed: the measurement beside LLVM, if one was made. checks_made: the ids of the checks
+    that were made.
     """
 
     graph: Graph
@@ -96,7 +96,7 @@ class Verdict:
     not_checked: tuple[str, ...] = ()
     smallest: int = 0
     merges: bool = False
-    speed: Mapping[str, float] = field(default_factory=dict)
+    speed: Speed | None = None
     checks_made: tuple[str, ...] = ()
 
     @property

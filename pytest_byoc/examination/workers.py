@@ -151,6 +151,11 @@ class Workers:
         return device.is_elsewhere and not device.is_foreign
 
     @property
+    def measures(self) -> bool:
+        """Returns whether runs can be measured where artifacts run."""
+        return not self.by_runner or bool(self.loader.description.get("measures"))
+
+    @property
     def by_runner(self) -> bool:
         """Returns whether a runner runs artifacts, so that there is no loader."""
         return bool(self.declaration.device.runner)
@@ -181,6 +186,8 @@ class Workers:
         self.without_checks |= NOT_BY_RUNNER
         listed = ", ".join(check.id for check in CHECKS if check.id in NOT_BY_RUNNER)
         self.not_checked.append(f"the checks {listed}: a runner loads and runs artifacts, and nothing more")
+        if self.settings.measures and not self.measures:
+            self.not_checked.append("speed: the runner has no method seconds")
 
     def another_target(self) -> Worker:
         """Starts another target worker, in which Python's strings have other hashes."""

@@ -11,6 +11,7 @@ from typing import Any
 from ..config.errors import SettingsError
 from ..core import files
 from ..examination.outcome import OUTCOMES
+from ..record.measured import Ratio, ratios
 from ..record.target_record import SCHEMA, is_offloaded
 
 #: Problems of the schema that the message for a damaged report names.
@@ -28,6 +29,8 @@ class TargetBaseline:
     offloaded: frozenset[tuple[str, str]]
     versions: Mapping[str, str]
     durations: Mapping[str, float] = field(default_factory=dict)
+    #: Case to its time, divided by LLVM's.
+    speed: Mapping[str, Ratio] = field(default_factory=dict)
 
     def knows(self, case: str, check: str) -> bool:
         """Returns whether the case failed this check before."""
@@ -106,4 +109,5 @@ def _target(report: Mapping[str, Any]) -> TargetBaseline:
     offloaded = (c for c in report["cells"] if is_offloaded(c))
     cells = frozenset((str(c["operator"]), str(c["dtype"])) for c in offloaded)
     durations = {str(k): float(v) for k, v in report.get("durations", {}).items()}
-    return TargetBaseline(cases, checks, cells, dict(report["versions"]), durations)
+    speed = ratios(report.get("speed", ()))
+    return TargetBaseline(cases, checks, cells, dict(report["versions"]), durations, speed)

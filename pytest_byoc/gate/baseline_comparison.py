@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..config.settings import Settings, as_mapping
 from ..examination.outcome import FAILURES, NOT_OFFLOADED, PASS
+from ..record.measured import ratios
 from ..record.target_record import TargetRecord
 from .baseline import Baseline, TargetBaseline
 from .planned import NotRun
@@ -20,6 +21,8 @@ def compare(
     worse = _worse(record, before)
     if worse:
         gate.fail(f"{name}: worse", worse)
+    if settings.slower is not None:
+        _speed(gate, name, record, before, settings.slower)
     missing = [case for case in before.cases if case not in record.cases]
     skipped = [case for case in missing if not_run.may_hold(case)]
     if not skipped:
@@ -59,6 +62,25 @@ def compare(
     tvm = before.versions.get("tvm"), record.versions.get("tvm")
     if tvm[0] != tvm[1]:
         gate.note(f"{name}: the baseline has tvm {tvm[0]}, this session has {tvm[1]}")
+
+
+def _speed(gate: Gate, name: str, record: TargetRecord, before: TargetBaseline, percent: float) -> None:
+    """Applies --byoc-slower: fails where a run's time, divided by LLVM's, has grown by more than that
+    percentage and by more than both measurements vary."""
+    now, then = ratios(record.speed), before.speed
+    common = sorted(now.keys() & then.keys())
+    if not common:
+        gate.fail(f"{name}: no graph was measured in both sessions, so --byoc-slower could compare none")
+        return
+    slower = [
+        f"{case}: {now[case]} times LLVM's time, before {then[case]}"
+        for case in common
+        if now[case].low > then[case].high
+        and now[case].median > then[case].median * (1 + percent / 100)
+    ]
+    if slower:
+        gate.fail(f"{name}: slower by more than {percent:g} %, relative to LLVM", slower)
+    gate.note(f"{name}: speed compared in {len(common)} cases, {len(slower)} slower")
 
 
 def _worse(record: TargetRecord, before: TargetBaseline) -> list[str]:

@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..config.plan import thorough_case
+from ..config.plan import SPEED, speed_case, thorough_case
 from .waivers import matches, may_start_with
 
 #: The parameters of the suite's tests; they determine the cases of a test.
 PARAMETERS = ("byoc_entry", "byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
 #: The first word of case ids for an operator among others, by the file of the test.
+SPEED_FILE = "test_speed"
 AMONG_OTHERS = {
     "test_random": "random", "test_regions": "region", "test_followed": "followed", "test_forms": "forms",
+    SPEED_FILE: SPEED,
 }
 
 
@@ -31,7 +33,7 @@ def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
     if parameter == "byoc_operator":
         return f"{AMONG_OTHERS.get(file, 'random')}[{value}]"
     if parameter == "byoc_pattern":
-        return f"{value}["
+        return speed_case(value) if file == SPEED_FILE else f"{value}["
     if parameter == "structure" and file == "test_thorough":
         return thorough_case(value)
     return str(value)

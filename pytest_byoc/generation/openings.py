@@ -6,7 +6,7 @@ other inputs that have to grow with it. Axes that only grow together have one va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -49,7 +49,7 @@ def openings(graph: Graph, variables: bool = True) -> list[Opening]:
     variables: whether the IR can express that extents are equal; if not, only the choice of axes
     makes a difference.
     """
-    classes = _classes(graph)
+    classes = _classes(graph, _can_be_open)
     found = dict[frozenset[object], Opening]()
     for choice in _choices(graph, classes):
         opening = _opening(graph, choice)
@@ -59,14 +59,21 @@ def openings(graph: Graph, variables: bool = True) -> list[Opening]:
     return list(found.values())
 
 
+def growing(graph: Graph) -> list[Growing]:
+    """Returns the axes of the inputs that can all grow at the same time, whatever attributes follow."""
+    return _together(graph, _classes(graph, _can_grow), _can_grow)
+
+
 #: Axes that grow together, with the variable of each and what is added to it.
 Choice = Sequence[tuple[Growing, str, int]]
+#: Decides whether a choice of axes of a graph is possible.
+Possible = Callable[[Graph, Choice], bool]
 
 
 def _choices(graph: Graph, classes: Sequence[Growing]) -> Iterator[Choice]:
     if not classes:
         return
-    yield _apart(_together(graph, classes))
+    yield _apart(_together(graph, classes, _can_be_open))
     yield from _shared(classes)
     lead = graph.inputs[0]
     axes = [(lead.name, axis) for axis in (1, 0, lead.type.rank - 1)]
@@ -93,18 +100,18 @@ def _shared(classes: Sequence[Growing]) -> Iterator[Choice]:
         yield [(smaller, VARIABLES[0], 0), (larger, VARIABLES[0], larger.size - smaller.size)]
 
 
-def _together(graph: Graph, classes: Sequence[Growing]) -> list[Growing]:
-    """Returns classes that can be open at the same time."""
-    if _opening(graph, _apart(classes)):
+def _together(graph: Graph, classes: Sequence[Growing], possible: Possible) -> list[Growing]:
+    """Returns classes that are possible at the same time."""
+    if possible(graph, _apart(classes)):
         return list(classes)
     kept: list[Growing] = []
     for one in classes:
-        if _opening(graph, _apart([*kept, one])):
+        if possible(graph, _apart([*kept, one])):
             kept.append(one)
     return kept
 
 
-def _classes(graph: Graph) -> list[Growing]:
+def _classes(graph: Graph, possible: Possible) -> list[Growing]:
     """Returns the axes of inputs that can grow, each with those that have to grow with it.
 
     There are at most as many as `VARIABLES`.
@@ -122,23 +129,33 @@ def _classes(graph: Graph) -> list[Growing]:
         alike = [other for other in equal if other[1] == axis[1]]
         groups = [[axis], *([axis, o] for o in equal[:MANY] if o != axis), equal, alike]
         for axes, step in [(group, step) for step in (1, size) for group in groups]:
-            if _grows(graph, axes, size, step):
-                found.append(_least(graph, axis, Growing(tuple(axes), size, step)))
+            one = Growing(tuple(axes), size, step)
+            if possible(graph, _apart([one])):
+                found.append(_least(graph, axis, one, possible))
                 break
     return found
 
 
-def _grows(graph: Graph, axes: Sequence[Axis], size: int, step: int) -> bool:
-    return _opening(graph, _apart([Growing(tuple(axes), size, step)])) is not None
-
-
-def _least(graph: Graph, axis: Axis, one: Growing) -> Growing:
+def _least(graph: Graph, axis: Axis, one: Growing, possible: Possible) -> Growing:
     """Returns the class without the axes that do not have to grow with `axis`."""
     for other in one.axes:
-        rest = tuple(a for a in one.axes if a != other)
-        if other != axis and _grows(graph, rest, one.size, one.step):
-            one = replace(one, axes=rest)
+        rest = replace(one, axes=tuple(a for a in one.axes if a != other))
+        if other != axis and possible(graph, _apart([rest])):
+            one = rest
     return one
+
+
+def _can_be_open(graph: Graph, choice: Choice) -> bool:
+    return _opening(graph, choice) is not None
+
+
+def _can_grow(graph: Graph, choice: Choice) -> bool:
+    """Returns whether the type rules accept larger extents: two, since extents may be equal by chance."""
+    try:
+        larger = [resized(graph, _extents(choice, times), by_value=True) for times in (1, 2)]
+    except TypeRuleError:
+        return False
+    return all(other.elements <= MOST for other in larger)
 
 
 def _opening(graph: Graph, choice: Choice) -> Opening | None:

@@ -28,6 +28,10 @@ else:
     Protocol = object
 
 
+#: A measurement of a run repeats it until it has taken so many milliseconds.
+MEASURED_MS = 5
+
+
 class Form(NamedTuple):
     """A graph written in a different but equivalent way.
 
@@ -116,7 +120,7 @@ class Executable:
         raise NotImplementedError
 
     def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
-        """Returns the mean seconds of a run, by TVM's time_evaluator, over at least 1 ms."""
+        """Returns the mean seconds of a run, by TVM's time_evaluator, over MEASURED_MS."""
         raise NotImplementedError
 
     def arrays(self, tensors: Sequence[Any]) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ import pytest
 from ..config.levels import Level
 from ..config.plan import ALL_CHECKS, structures, thorough
 from ..config.settings import Settings
-from ..gate.planned import PARAMETERS, Selection, case_of
+from ..gate.planned import PARAMETERS, SPEED_FILE, Selection, case_of
 from ..generation import without_llvm
 from ..generation.structures import STRUCTURES
 from ..generation.systematic import EARLY, FEW, REST, Case, cases
@@ -46,6 +46,7 @@ _COSTS = {
     "test_thorough.py": (1.4, 0.9),
     "test_onnx.py": (0.12, 0.3),
     "test_random.py": (0.6, 0.25),
+    "test_speed.py": (1.5, 0.25),
 }
 _PHASES = tuple(_COSTS)
 
@@ -83,6 +84,8 @@ class Collection:
                 return None if any(map(self._entries_for, self.sessions)) else True
             level, name = self.settings.level, collection_path.name
             if self.settings.replay or (name == "test_onnx.py" and not level.onnx):
+                return True
+            if name == f"{SPEED_FILE}.py" and not self.settings.measures:
                 return True
             if name == "test_thorough.py" and not thorough(level.name):
                 return True

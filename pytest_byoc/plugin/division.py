@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from ..gate.planned import SPEED_FILE
 from ..generation.systematic import Case
 from ..suite.cases import with_operator, with_pattern
 from ..suite.session import TargetSession
@@ -41,7 +42,7 @@ def unit_of(item: pytest.Item, session: TargetSession) -> str:
     if isinstance(case, Case):
         first = with_operator(case, session.operators)[0]
         return f"early cases from {first} on" if case.early else f"cases of {first}"
-    if pattern is not None:
+    if pattern is not None and item.path.stem != SPEED_FILE:
         few = level.ways is not None
         return f"patterns from {with_pattern(pattern, session.patterns.names(), few)[0]} on"
     if item.path.stem in _GROUPED and level.side_by_side:

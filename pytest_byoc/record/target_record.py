@@ -12,6 +12,7 @@ from ..core.graph import Graph
 from ..examination.decision import causes
 from ..examination.outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict, worst
 from ..examination.signature import Signature, message_key, traits
+from . import measured
 from .failure import details, shown
 from .sighting import ONNX, Sighting, blamed, cells_of
 
@@ -184,7 +185,7 @@ class TargetRecord:
     worst_split: dict[str, Any] = field(default_factory=dict)
     #: True if any subgraph holds several operators or patterns.
     merges: bool = False
-    #: Times of the measured graphs: {case, operators, target_us, llvm_us}.
+    #: The measured graphs (`measured.as_dict`).
     speed: list[dict[str, Any]] = field(default_factory=list)
     #: Number of failures of each cell by check.
     failed_by: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
@@ -220,9 +221,8 @@ class TargetRecord:
             self.above_smallest += 1
             split = {"case": case, "subgraphs": verdict.regions, "smallest": verdict.smallest}
             self.worst_split = _worse(self.worst_split, split)
-        if verdict.outcome == PASS and verdict.speed and min(verdict.speed.values()) > 0:
-            us = {f"{name}_us": float(f"{seconds * 1e6:.4g}") for name, seconds in verdict.speed.items()}
-            self.speed.append({"case": case, "operators": list(verdict.graph.operators), **us})
+        if verdict.outcome == PASS and verdict.speed:
+            self.speed.append(measured.as_dict(case, verdict, verdict.speed))
         self._case(case, verdict.outcome, [f.check for cause in causes(verdict) for f in cause.findings[:1]])
         if verdict.outcome == PASS:
             self.held.update(verdict.checks_made)
@@ -307,8 +307,9 @@ class TargetRecord:
 
     def slower(self) -> list[dict[str, Any]]:
         """Returns the measured graphs in which LLVM is faster; the target's slowest comes first."""
-        found = [s for s in self.speed if s["target_us"] > s["llvm_us"]]
-        return sorted(found, key=lambda s: s["llvm_us"] / s["target_us"])
+        ratios = measured.ratios(self.speed)
+        found = [s for s in self.speed if s["case"] in ratios and ratios[s["case"]].median > 1]
+        return sorted(found, key=lambda s: -ratios[s["case"]].median)
 
     def unmatched(self) -> dict[str, str]:
         """Returns the patterns that no graph was matched by, each with the reason."""

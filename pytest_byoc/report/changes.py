@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ..core.irs import IR_TITLES
 from ..examination.outcome import FAILURES, NOT_OFFLOADED, OUTCOMES, PASS
 from ..gate.problems import shown
+from ..record.measured import ratios
 from ..record.target_record import is_offloaded
 from .html import clean
 from .markdown import escaped, table
@@ -122,10 +124,26 @@ def _compare(changes: Changes, old: Record, new: Record) -> None:
     if vague:
         cases = counted(len(vague), "case")
         changes.notes.append(f"{cases} passed and cannot be judged now, such as {vague[0]}")
+    changes.notes += _speed(old, new)
     for name in sorted(old["versions"].keys() | new["versions"].keys()):
         before, after = (r["versions"].get(name, "unknown") for r in (old, new))
         if before != after:
             changes.notes.append(f"{name} {before}, now {after}")
+
+
+def _speed(old: Record, new: Record) -> Iterator[str]:
+    """Yields remarks on graphs whose time, relative to LLVM's, has changed by more than it varies."""
+    then, now = (ratios(record.get("speed", ())) for record in (old, new))
+    common = sorted(then.keys() & now.keys())
+    slower = [case for case in common if now[case].low > then[case].high]
+    faster = [case for case in common if now[case].high < then[case].low]
+    for cases, word in ((slower, "slower"), (faster, "faster")):
+        if cases:
+            most = max(cases, key=lambda case: abs(math.log(now[case].median / then[case].median)))
+            yield (
+                f"{counted(len(cases), 'graph')} {word} relative to LLVM, most of all {most}: "
+                f"{then[most]} times LLVM's time, now {now[most]}"
+            )
 
 
 def _worse(old: Record, new: Record, excused: set[tuple[str, str]]) -> Iterator[str]:

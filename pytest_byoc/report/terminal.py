@@ -14,6 +14,7 @@ from ..examination.outcome import NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, REFER
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..record.likely_causes import Cause, likely_causes
+from ..record.measured import ratios
 from ..record.target_record import COUNTS, Excused, Failure, TargetRecord, is_offloaded
 from .words import besides_patterns, cause_extent, cause_title, counted
 
@@ -268,8 +269,8 @@ def _corpus(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _speed(record: TargetRecord) -> str:
     """Compares the target's speed with LLVM's, in one line."""
-    ratio = statistics.median(s["target_us"] / s["llvm_us"] for s in record.speed)
-    text = f"speed of {len(record.speed)} graphs: {ratio:.2f} times LLVM's time in the median"
+    median = statistics.median(ratio.median for ratio in ratios(record.speed).values())
+    text = f"speed of {len(record.speed)} graphs: {median:.2f} times LLVM's time in the median"
     slower = record.slower()
     if slower:
         s = slower[0]

@@ -18,7 +18,7 @@ from ..examination.outcome import (
     REFERENCE_WRONG,
 )
 from ..examination.stages import EXIT_PARTITION_ONLY, in_words
-from . import check_table, failure_view, operator_table
+from . import check_table, failure_view, operator_table, speed_plot
 from .quantities import count, number, plural
 from .words import besides_patterns
 
@@ -179,7 +179,7 @@ def _target(t: Mapping[str, Any], position: int, level: str) -> dict[str, Any]:
         # Unmatched patterns have a table of their own.
         "not_checked": besides_patterns(t["not_checked"], unmatched),
         "fragmentation": _fragmentation(t),
-        "speed": _speed(t.get("speed", [])),
+        "speed": speed_plot.section(t.get("speed", [])),
         "notes": [
             {"text": text, "items": notes[:_LISTED], "more": max(len(notes) - _LISTED, 0)}
             for text, notes in ((text, t["notes"].get(o, [])) for o, text in _NOTES.items())
@@ -199,7 +199,7 @@ def _outcomes(counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
             yield {"name": outcome, "n": n, "share": 100 * n / total, "style": style, "sign": sign}
 
 
-# --- fragmentation, speed, ONNX ------------------------------------------------------------------
+# --- fragmentation, ONNX -------------------------------------------------------------------------
 
 
 def _fragmentation(t: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -218,19 +218,6 @@ def _fragmentation(t: Mapping[str, Any]) -> dict[str, Any] | None:
         "bytes": found["boundary_bytes"], "bytes_per_graph": found["boundary_bytes"] / graphs,
         "bars": [{"subgraphs": k, "graphs": n, "share": 100 * n / most} for k, n in sorted(by.items())],
     }
-
-
-def _speed(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the times of target and LLVM; the graphs in which the target is relatively slowest
-    come first."""
-    rows = [
-        {
-            "case": s["case"], "target": f"{s['target_us']:.1f}", "llvm": f"{s['llvm_us']:.1f}",
-            "ratio": s["target_us"] / s["llvm_us"] if s["llvm_us"] else 0.0,
-        }
-        for s in measured
-    ]
-    return sorted(rows, key=lambda row: -row["ratio"])
 
 
 def _onnx(results: Mapping[str, str]) -> dict[str, Any] | None:

@@ -145,7 +145,7 @@ def _settings(one: ShardReport, output: Path, config: pytest.Config) -> Settings
     """Returns the settings of the session that a shard belongs to, with the options of the gate that
     were given now. Raises SettingsError."""
     then, shard = one.report["settings"], one.shard
-    names = ("waivers", "baseline", "fail-under", "summary", "bundle")
+    names = ("waivers", "baseline", "slower", "fail-under", "summary", "bundle")
     given = {name: value_of(config, name) for name in names}
     update = bool(config.option.byoc_update_waivers)
     report = output / "report.json"
@@ -156,7 +156,7 @@ def _settings(one: ShardReport, output: Path, config: pytest.Config) -> Settings
         max_examples=then["max_examples"], max_nodes=then["max_nodes"], timeout=then["timeout"],
         memory_bytes=then["memory_bytes"], report=report, replay=(), failures=failures,
         waivers=given["waivers"], update_waivers=update, fail_under=given["fail-under"],
-        baseline=given["baseline"], summary=given["summary"], bundle=given["bundle"],
+        baseline=given["baseline"], slower=given["slower"], summary=given["summary"], bundle=given["bundle"],
         narrowed=tuple(shard["narrowed"]), explore=then["explore"], time_budget=then["time_budget"],
         max_causes=then["max_causes"],
         strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),

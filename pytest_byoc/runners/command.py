@@ -8,8 +8,9 @@ import shlex
 import signal
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Mapping, Sequence
+from typing import Mapping, Sequence, TypeVar
 
 import numpy as np
 
@@ -17,8 +18,11 @@ from ..core.errors import Failure
 from ..core.names import signal_name
 from ..core.runner import RunnerCrashed, RunnerHung
 
+_Read = TypeVar("_Read")
 #: The places of the command where paths and names are put.
 PLACES = ("{artifact}", "{inputs}", "{outputs}", "{executor}")
+#: The file, in the folder for outputs, with the seconds of a run or of several.
+SECONDS = "seconds.json"
 #: Exit statuses by which a shell says that its command died of signal status - 128.
 _OF_SIGNALS = range(129, 160)
 #: Characters at the end of the command's output that a message repeats.
@@ -30,7 +34,8 @@ class CommandRunner:
 
     command: its words may contain "{artifact}" (the path of the shared library), "{inputs}" (a folder
     with `inputs.json` and the input number N as `N.npy`), "{outputs}" (an empty folder, into which the
-    command writes the output number N as `N.npy`) and "{executor}".
+    command writes the output number N as `N.npy`, and, if it measures runs, their seconds as
+    `seconds.json`) and "{executor}".
     """
 
     def __init__(self, command: str) -> None:
@@ -45,17 +50,27 @@ class CommandRunner:
     def run(
         self, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]], timeout: float
     ) -> Sequence[Sequence[np.ndarray]]:
-        results = []
-        for arrays in inputs:
-            with tempfile.TemporaryDirectory(prefix="run-") as folder:
-                given, made = Path(folder, "inputs"), Path(folder, "outputs")
-                given.mkdir()
-                made.mkdir()
-                _write(given, arrays)
-                places = dict(zip(PLACES, (str(artifact), str(given), str(made), executor)))
-                self._call([_filled(word, places) for word in self._words], timeout)
-                results.append(_read(made))
-        return results
+        return [self._once(artifact, executor, arrays, timeout, _outputs) for arrays in inputs]
+
+    def seconds(
+        self, artifact: Path, executor: str, inputs: Mapping[str, np.ndarray], timeout: float
+    ) -> Sequence[float]:
+        """Returns what the command has written into `seconds.json`; nothing without that file."""
+        return self._once(artifact, executor, inputs, timeout, _seconds)
+
+    def _once(
+        self, artifact: Path, executor: str, arrays: Mapping[str, np.ndarray], timeout: float,
+        read: Callable[[Path], _Read],
+    ) -> _Read:
+        """Calls the command with a set of inputs, and returns what `read` finds in its outputs' folder."""
+        with tempfile.TemporaryDirectory(prefix="run-") as folder:
+            given, made = Path(folder, "inputs"), Path(folder, "outputs")
+            given.mkdir()
+            made.mkdir()
+            _write(given, arrays)
+            places = dict(zip(PLACES, (str(artifact), str(given), str(made), executor)))
+            self._call([_filled(word, places) for word in self._words], timeout)
+            return read(made)
 
     def _call(self, words: Sequence[str], timeout: float) -> None:
         with tempfile.TemporaryFile() as printed:
@@ -106,7 +121,7 @@ def _write(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
     (folder / "inputs.json").write_text(json.dumps(described))
 
 
-def _read(folder: Path) -> list[np.ndarray]:
+def _outputs(folder: Path) -> list[np.ndarray]:
     outputs: list[np.ndarray] = []
     while (path := folder / ("%d.npy" % len(outputs))).exists():
         array = np.load(path, allow_pickle=False)
@@ -114,6 +129,17 @@ def _read(folder: Path) -> list[np.ndarray]:
     if not outputs:
         raise RuntimeError("the command has written no 0.npy into its folder for outputs")
     return outputs
+
+
+def _seconds(folder: Path) -> list[float]:
+    path = folder / SECONDS
+    if not path.exists():
+        return []
+    written = json.loads(path.read_text())
+    values = written if isinstance(written, list) else [written]
+    if not values or not all(isinstance(v, (int, float)) and v > 0 for v in values):
+        raise RuntimeError("%s must hold a positive number, or a list of them: %r" % (SECONDS, written))
+    return [float(v) for v in values]
 
 
 def _as_bfloat16(array: np.ndarray) -> np.ndarray:

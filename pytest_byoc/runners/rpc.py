@@ -6,6 +6,8 @@ import socket
 import threading
 import time
 import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -13,11 +15,15 @@ import numpy as np
 
 from ..core.errors import Failure
 from ..core.runner import RunnerCrashed, RunnerHung, RunnerLost
+from ..ir.interface import MEASURED_MS
+from ..runs.measuring import ROUNDS
 
 #: Seconds to wait for a free server of the key.
 WAITING = 60.0
 #: The time limit of a session, in time limits of a call: TVM has no limit for a call.
 _CALLS = 4
+#: How TVM measures on a device.
+_MEASURED = {"number": 1, "repeat": ROUNDS, "min_repeat_ms": MEASURED_MS}
 #: Seconds in which a tracker has to answer.
 _CONNECTING = 10.0
 #: Words of TVM's exceptions when the server's process has died.
@@ -74,12 +80,26 @@ class RpcRunner:
     def run(
         self, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]], timeout: float
     ) -> Sequence[Sequence[np.ndarray]]:
+        with self._in_session(timeout):
+            main = self._load(artifact, executor)
+            return [main.run(arrays) for arrays in inputs]
+
+    def seconds(
+        self, artifact: Path, executor: str, inputs: Mapping[str, np.ndarray], timeout: float
+    ) -> Sequence[float]:
+        """Measures by TVM's time_evaluator, on the device."""
+        with self._in_session(timeout):
+            return self._load(artifact, executor).seconds(inputs)
+
+    @contextmanager
+    def _in_session(self, timeout: float) -> Iterator[None]:
+        """Has a session for one call, and translates TVM's exceptions."""
         limit = _CALLS * timeout
         if self._session is None or time.monotonic() - self._began > limit - timeout:
             self._session = None
             self._session, self._began = self._request(limit), time.monotonic()
         try:
-            return self._run(artifact, executor, inputs)
+            yield
         except Exception as e:
             self._session = None
             text = "%s: %s" % (type(e).__name__, e)
@@ -92,20 +112,16 @@ class RpcRunner:
     def close(self) -> None:
         self._session = None
 
-    def _run(
-        self, artifact: Path, executor: str, inputs: Sequence[Mapping[str, np.ndarray]]
-    ) -> list[list[np.ndarray]]:
+    def _load(self, artifact: Path, executor: str) -> _Relax | _Relay:
         # A server loads a file of the same name only once.
         self._uploads += 1
         name = "%d_%s" % (self._uploads, artifact.name)
         self._session.upload(str(artifact), name)
         # Session.load_module fails in some versions of TVM.
         library = self._session.get_function("tvm.rpc.server.load_module")(name)
-        device = self._session.cpu(0)
-        run = _relax(library, device) if self._ir == "relax" else _relay(library, device, executor)
-        outputs = [run(arrays) for arrays in inputs]
         self._session.remove(name)
-        return outputs
+        device = self._session.cpu(0)
+        return _Relax(library, device) if self._ir == "relax" else _Relay(library, device, executor)
 
     def _tracker(self) -> Any:
         from tvm import rpc
@@ -143,37 +159,61 @@ class RpcRunner:
         return got[0]
 
 
-def _relax(library: Any, device: Any) -> Any:
-    import tvm
-    from tvm.runtime import vm
+class _Relax:
+    """An artifact of Relax that is loaded on a device."""
 
-    machine = vm.VirtualMachine(library, device)
+    def __init__(self, library: Any, device: Any) -> None:
+        from tvm.runtime import vm
 
-    def run(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        machine.set_input("main", *[tvm.runtime.tensor(array, device) for array in arrays.values()])
-        machine.invoke_stateful("main")
-        outputs = machine.get_outputs("main")
+        self._device = device
+        self._machine = vm.VirtualMachine(library, device)
+
+    def _set(self, arrays: Mapping[str, np.ndarray]) -> None:
+        import tvm
+
+        tensors = [tvm.runtime.tensor(array, self._device) for array in arrays.values()]
+        self._machine.set_input("main", *tensors)
+
+    def run(self, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        self._set(arrays)
+        self._machine.invoke_stateful("main")
+        outputs = self._machine.get_outputs("main")
         return [output.numpy() for output in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
 
-    return run
+    def seconds(self, arrays: Mapping[str, np.ndarray]) -> Sequence[float]:
+        self._set(arrays)
+        measure = self._machine.time_evaluator("invoke_stateful", self._device, **_MEASURED)
+        return list(measure("main").results)
 
 
-def _relay(library: Any, device: Any, executor: str) -> Any:
-    from tvm.contrib import graph_executor
-    from tvm.runtime.executor import AotModule
+class _Relay:
+    """An artifact of Relay that is loaded on a device."""
 
-    from ..ir.relay_executables import arrays_of, tensor_on
+    def __init__(self, library: Any, device: Any, executor: str) -> None:
+        from tvm.contrib import graph_executor
+        from tvm.runtime.executor import AotModule
 
-    kind = AotModule if executor == "aot" else graph_executor.GraphModule
-    module = kind(library["default"](device))
+        kind = AotModule if executor == "aot" else graph_executor.GraphModule
+        self._device = device
+        self._module = kind(library["default"](device))
 
-    def run(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    def _set(self, arrays: Mapping[str, np.ndarray]) -> None:
+        from ..ir.relay_executables import tensor_on
+
         for name, array in arrays.items():
-            module.set_input(name, tensor_on(array, device))
-        module.run()
-        return arrays_of([module.get_output(i) for i in range(module.get_num_outputs())])
+            self._module.set_input(name, tensor_on(array, self._device))
 
-    return run
+    def run(self, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        from ..ir.relay_executables import arrays_of
+
+        self._set(arrays)
+        self._module.run()
+        return arrays_of([self._module.get_output(i) for i in range(self._module.get_num_outputs())])
+
+    def seconds(self, arrays: Mapping[str, np.ndarray]) -> Sequence[float]:
+        self._set(arrays)
+        measure = self._module.module.time_evaluator("run", self._device, **_MEASURED)
+        return list(measure().results)
 
 
 def _last_line(error: BaseException) -> str:

@@ -102,6 +102,27 @@ class Suite:
         make = partial(self._with_offloaded, forms)
         return self._check_among_others("forms", operator, make, {NUMEROUS})
 
+    def measure_operator(self, operator: str) -> Verdict | None:
+        """Checks and measures the first case of an operator that the target offloads, enlarged.
+        Returns None if it offloads none."""
+        first = self.offloaded.first_case(operator)
+        if first is None:
+            return None
+        graph = next(c.graph for c in self.offloaded.cases(operator) if c.id == first)
+        return self._measure(operator, graph)
+
+    def measure_pattern(self, name: str) -> Verdict | None:
+        """Checks and measures the longest graph that matches a pattern, enlarged. Returns None if
+        there is none, or if it is one operator, which is measured as such."""
+        found = self._session.patterns.search_result(name).fragments
+        longest = max((f.graph for f in found), key=lambda graph: len(graph.nodes), default=None)
+        if longest is None or (len(longest.nodes) == 1 and self.offloaded.first_case(longest.nodes[0].op)):
+            return None
+        return self._measure(name, longest)
+
+    def _measure(self, name: str, graph: Graph) -> Verdict:
+        return self._session.check(self.offloaded.enlarged(graph), plan.speed_case(name), {plan.MEASURED})
+
     def _check_among_others(
         self, kind: str, operator: str, make: _Make, kinds: Set[str] = PLAIN
     ) -> Verdict | None:

@@ -13,6 +13,7 @@ from ..core.graph import Graph, TensorType
 from ..examination.partitions import PARTITIONING
 from ..generation import systematic, without_llvm
 from ..generation.adapting import lead
+from ..generation.enlarging import enlarged
 from ..generation.neighbours import between
 from ..generation.structures import Vocabulary
 from ..generation.systematic import Case, default_case
@@ -68,6 +69,15 @@ class Offloaded:
         example with batches of one. A graph of which the target then offloads no more nodes stays
         unchanged."""
         return self._better({graph: self._forms.adapted(graph) for graph in graphs}, graphs)
+
+    def enlarged(self, graph: Graph) -> Graph:
+        """Returns the graph with tensors as large as those of models, if the target offloads as many
+        of its nodes then."""
+        found = list(enlarged(graph))
+        own, *partitions = self._session.examiner.partitions.survey([graph, *found])
+        least = sum(own.offloaded) if own else 0
+        fits = (g for g, p in zip(found, partitions) if p and sum(p.offloaded) >= least)
+        return next(fits, graph)
 
     def _better(self, other: Mapping[Graph, Graph | None], graphs: Sequence[Graph]) -> list[Graph]:
         """Returns the graphs, and in place of each the other one if the target offloads more of that."""

@@ -18,6 +18,7 @@ from ..ir.machine import MACHINE
 from ..ir.poison import poison_allocations
 from ..ir.shared import check_pass_config, configured, plain
 from ..runs import DeviceRun, LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv, written_files
+from ..runs.measuring import measure_peak, measure_seconds
 from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
 from . import describing, matching, onnx_models, pattern_tables
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     # With this assignment mypy checks that each IR's file implements the interface.
     _IRS: tuple[IR, ...] = (relay, relax)
-
-#: The number of measurements of an artifact's run time.
-_REPEATS = 7
 
 
 def ir_module(name: str) -> IR:
@@ -339,9 +337,10 @@ class LoaderRole(Role):
             reporter.stage("load")
             load_shared(self._libraries, with_tvm=True)
             import_python(self._libraries)
-        if "time" in job:
-            self._time(job, reporter)
-            return
+        for kind, measure in (("time", measure_seconds), ("peak", measure_peak)):
+            if kind in job:
+                measure(self._ir, job, self._preparation, reporter)
+                return
         poison_allocations()
         if "tape" in job:
             DeviceRun(self._ir, job, reporter, self._preparation).play(job["tape"])
@@ -366,21 +365,6 @@ class LoaderRole(Role):
                 "target's libraries alone (%s: %s): move it to a module that needs nothing else"
                 % (self._preparation.declared, type(e).__name__, e)
             ) from None
-
-    def _time(self, job: Mapping[str, Any], reporter: Reporter) -> None:
-        """Measures the seconds of a run of several artifacts, `_REPEATS` times and alternately.
-
-        Since they alternate, other load of the machine affects all of them.
-        """
-        reporter.stage("load")
-        loaded = {name: self._ir.load(path, job["executor"]) for name, path in job["time"].items()}
-        self._preparation.apply(loaded["target"])
-        reporter.stage("time")
-        seconds: dict[str, list[float]] = {name: [] for name in loaded}
-        for _ in range(_REPEATS):
-            for name, executable in loaded.items():
-                seconds[name].append(executable.seconds(job["inputs"][0]))
-        reporter.send({"fact": "seconds", "executor": job["executor"], "value": seconds})
 
 
 def runtime_only() -> bool:

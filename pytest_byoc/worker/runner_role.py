@@ -38,7 +38,24 @@ class RunnerRole:
         self.description = {
             "executors": list(getattr(self.runner, "executors", ())),
             "facts": {str(key): str(value) for key, value in described.items()},
+            "measures": callable(getattr(self.runner, "seconds", None)),
         }
+
+    def measure(self, job: Step, timeout: float, reporter: Reporter) -> None:
+        """Sends the seconds of runs of the artifacts job["time"] with the job's first inputs.
+
+        Raises RunnerCrashed, RunnerHung and RunnerLost.
+        """
+        reporter.stage("time")
+        seconds = {}
+        for name, path in job["time"].items():
+            try:
+                found = self.runner.seconds(Path(path), job["executor"], job["inputs"][0], timeout)
+            except (RunnerCrashed, RunnerHung) as e:
+                self._reset(e)
+                raise
+            seconds[name] = [float(value) for value in found]
+        reporter.send({"fact": "seconds", "executor": job["executor"], "value": seconds})
 
     def play(self, steps: Sequence[Step], timeout: float, reporter: Reporter) -> None:
         """Runs the artifacts of a tape, and sends the outputs of each run.
@@ -152,9 +169,13 @@ class RunnerServer:
         """Plays the tape of a job, and sends the `end` message."""
         reporter = Reporter(self._control.fileno(), list)
         began = time.monotonic()
-        end: dict[str, Any] = {"stage": "run", "hung": False, "signal": None, "status": 0}
+        stage = "time" if "time" in job else "run"
+        end: dict[str, Any] = {"stage": stage, "hung": False, "signal": None, "status": 0}
         try:
-            self._role.play(job["tape"], timeout, reporter)
+            if "time" in job:
+                self._measure(job, timeout, reporter)
+            else:
+                self._role.play(job["tape"], timeout, reporter)
         except RunnerHung as e:
             end.update(hung=True, printed=str(e))
         except RunnerCrashed as e:
@@ -163,5 +184,14 @@ class RunnerServer:
             end.update(lost=str(e))
         reporter.send({"done": True})
         rest = {"garbage": False, "cpu": {}, "peak_kib": 0, "limit": timeout}
-        seconds = {"run": round(time.monotonic() - began, 6)}
+        seconds = {stage: round(time.monotonic() - began, 6)}
         self._control.sendall(encode({"end": {"printed": "", **end, **rest, "seconds": seconds}}))
+
+    def _measure(self, job: Mapping[str, Any], timeout: float, reporter: Reporter) -> None:
+        try:
+            self._role.measure(job, timeout, reporter)
+        except (RunnerCrashed, RunnerHung, RunnerLost):
+            raise
+        except Exception as e:
+            # A runner that can't measure can still run.
+            reporter.send({"raised": describe_exception(e), "stage": "time", "check": "", "executor": None})

@@ -1,0 +1,53 @@
+"""Has the device measure a target's artifact and LLVM's, in turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..config import plan
+from ..core.jobs import Job, changed
+from ..evidence.evidence import Evidence
+from ..evidence.speed import Speed, Times
+from .workers import Workers
+
+
+def measure(workers: Workers, job: Job, evidence: Evidence, limit: float) -> None:
+    """Measures the artifacts of a job, where its effort asks for it.
+
+    LLVM builds its own with the target's opt_level and pass-config. limit: seconds for a stage.
+    """
+    executor = job["executors"][0]
+    target = dict(evidence.target.facts("artifact")).get(executor)
+    if plan.SPEED not in job["checks"] or target is None or evidence.target.died or evidence.loader.died:
+        return
+    if not workers.measures:
+        return
+    path = Path(job["folder"], "timed.so")
+    entries = {**workers.built, "executor": executor, "export": str(path)}
+    workers.ask_reference(changed(job, **entries, inputs=job["inputs"][:1], checks=[]))
+    if not path.exists():
+        evidence.loader.withdraw((), plan.SPEED, "LLVM's artifact is not built")
+        return
+    artifacts = {"target": target, "llvm": str(path)}
+    usual: dict[str, Any] = {"inputs": job["inputs"][:1], "executor": executor}
+    workers.loader.submit({**usual, "time": artifacts}, limit)
+    for _, seconds in workers.loader.collect().facts("seconds"):
+        if all(runs and min(runs) > 0 for runs in seconds.values()):
+            times = {name: Times.of(runs) for name, runs in seconds.items()}
+            peaks = {} if workers.by_runner else _peaks(workers, usual, artifacts, limit)
+            evidence.speed = Speed(executor, times["target"], times["llvm"], **peaks)
+    if evidence.speed is None:
+        evidence.loader.withdraw((), plan.SPEED, "no times were measured")
+
+
+def _peaks(
+    workers: Workers, usual: dict[str, Any], artifacts: dict[str, str], limit: float
+) -> dict[str, int]:
+    """Returns the most memory that each artifact takes, each in a process of its own."""
+    found: dict[str, int] = {}
+    for name, path in artifacts.items():
+        workers.loader.submit({**usual, "peak": path, "of_llvm": name == "llvm"}, limit)
+        for _, peak in workers.loader.collect().facts("peak"):
+            found[f"{name}_peak"] = peak
+    return found
