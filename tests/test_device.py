@@ -139,11 +139,13 @@ def test_a_lost_connection_is_made_again(pytester: pytest.Pytester, ir: str) -> 
 
 
 @pytest.mark.once
-def test_a_connection_lost_twice_in_one_job_ends_the_session(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_device_that_is_lost_with_each_graph_ends_the_session(
+    pytester: pytest.Pytester, ir: str
+) -> None:
     before = _LOST.format(folder=pytester.path / "device")
     result = session(pytester, ir, EXAMPLE, "-k", "test_operator and float32", before=before)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stdout.fnmatch_lines(["*the device (*far_python) was lost twice in the same job: *"])
+    result.stdout.fnmatch_lines(["*the device (*far_python) was lost twice with this graph: *"])
     assert not report(pytester)["failures"]
 
 

@@ -165,6 +165,23 @@ def test_a_lost_device_is_opened_again(pytester: pytest.Pytester, ir: str) -> No
 
 
 @pytest.mark.once
+def test_a_graph_with_which_the_device_is_lost_twice_is_inconclusive(
+    pytester: pytest.Pytester, ir: str
+) -> None:
+    runner, log = mine(pytester, ir, "")
+    fault = f"if open({str(log)!r}).read().count('vm ') < 3: raise pytest_byoc.RunnerLost('usb')"
+    mine(pytester, ir, fault)
+    result = with_runner(pytester, ir, runner, *ONE_CASE)
+    # The only graph has not passed, so the session has not.
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(skipped=1)
+    found = report(pytester)
+    assert found["outcomes"]["inconclusive"] == 1 and not found["failures"]
+    (note,) = found["notes"]["inconclusive"]
+    assert "was lost twice with this graph: usb; then usb" in note
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("runner", "message"),
     [

@@ -82,6 +82,8 @@ class Evidence:
     runtime_only: bool = False
     #: The names of programs that TVM's own build leaves running; known if the target leaves any.
     left_by_tvm: frozenset[str] = frozenset()
+    #: How the device was lost with this graph, so that nothing can be said of it; "" if it was not.
+    lost: str = ""
     #: The measurement of the artifacts, if one was made.
     speed: Speed | None = None
 

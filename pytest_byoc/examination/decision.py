@@ -51,6 +51,8 @@ def decide(evidence: Evidence, judgement: Judgement) -> Verdict:
         placement, evidence.boundary_bytes(), evidence.not_checked(), evidence.smallest(), evidence.merges,
         evidence.speed, evidence.checks_made(),
     )
+    if evidence.lost:
+        return replace(verdict, outcome=INCONCLUSIVE, findings=(), notes=(evidence.lost,))
     if findings:
         return replace(verdict, outcome=findings[0].outcome)
     if judgement.suspicions:

@@ -20,6 +20,7 @@ from ..reference_kernels import FULL
 from ..storage.scratch import Scratch
 from .companions import Companions
 from .on_device import play
+from .returning_worker import DeviceLost
 from .subject import Subject
 from .time_limit import TimeLimit
 from .timing import measure
@@ -60,6 +61,15 @@ class Gatherer:
         """
         folder = self._new_folder()
         evidence, job = self._compile(subject, self._job(subject, effort, folder), effort.with_llvm)
+        try:
+            judgement = self._run(evidence, job, effort)
+        except DeviceLost as e:
+            evidence.lost, judgement = str(e), Judgement((), ())
+        shutil.rmtree(folder, ignore_errors=True)
+        return evidence, judgement
+
+    def _run(self, evidence: Evidence, job: Job, effort: Effort) -> Judgement:
+        """Has the artifacts run where they run, and judges the evidence. Raises DeviceLost."""
         play(evidence.target, self._workers.loader, self._limit.seconds)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts and not self._workers.by_runner:
@@ -71,8 +81,7 @@ class Gatherer:
         judgement = judge(evidence)
         if judgement.findings or evidence.troubled:
             judgement = self._attribute(evidence, job, judgement, effort.with_llvm)
-        shutil.rmtree(folder, ignore_errors=True)
-        return evidence, judgement
+        return judgement
 
     def _new_folder(self) -> Path:
         self._scratch = self._scratch or Scratch()

@@ -14,13 +14,21 @@ from .client import Worker, WorkerError
 
 #: Seconds for which a device that was lost is asked again, and the time between two attempts.
 RETURNING, BETWEEN = 180.0, 5.0
+#: The number of graphs with which the device may be lost twice; with one more the session ends.
+MOST = 3
 #: Seconds in which a runner has to close.
 CLOSING = 10.0
+
+
+class DeviceLost(Exception):
+    """Raised when the device was lost twice with the same job. It has come back since."""
 
 
 class ReturningWorker(Worker):
     """A worker whose job ends with the entry "lost" if its device is lost; it is then made once more."""
 
+    #: The number of jobs with which the device was lost twice.
+    _losses = 0
     _job: Mapping[str, Any] = {}
     _job_timeout: float | None = None
 
@@ -45,8 +53,9 @@ class ReturningWorker(Worker):
     def collect(self) -> JobReport:
         """Returns the report on the job submitted last.
 
-        If the device is lost, the job is given to it once more when it is back. Raises SessionEnded if
-        it does not come back, or is lost again with the same job.
+        If the device is lost, the job is given to it once more when it is back. Raises DeviceLost if it
+        is lost again with the same job, and SessionEnded if it does not come back, or if that has
+        happened with more than MOST jobs.
         """
         report = super().collect()
         if report.end is None or not report.end.get("lost"):
@@ -55,13 +64,19 @@ class ReturningWorker(Worker):
         self._wait_until_back(first)
         super().submit(self._job, self._job_timeout)
         report = super().collect()
-        if report.end is not None and report.end.get("lost"):
+        if report.end is None or not report.end.get("lost"):
+            return report
+        self._losses += 1
+        then = report.end["lost"]
+        text = f"the device ({self.device}) was lost twice with this graph: {first}; then {then}"
+        if self._losses > MOST:
             raise SessionEnded(
-                f"the device ({self.device}) was lost twice in the same job: {first}; then "
-                f"{report.end['lost']}. That is not held against the target. If the device restarts each "
-                "time, the artifact may be the cause: repeat the last graph alone."
+                f"{text}. It is the graph number {self._losses} with which that happened. That is not held "
+                "against the target. If the device restarts each time, the artifact may be the cause: repeat "
+                "the last graph alone."
             )
-        return report
+        self._wait_until_back(then)
+        raise DeviceLost(text)
 
     def _wait_until_back(self, how: str) -> None:
         """Starts the worker again, as often as it takes for RETURNING seconds. Raises SessionEnded."""
