@@ -83,6 +83,20 @@ def test_a_simulator_that_misbehaves(
     assert text in failure["message"]
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("fault", ["always crash", "always lie", "always refuse"])
+def test_what_the_device_does_with_llvms_artifact_too_is_not_held_against_the_target(
+    pytester: pytest.Pytester, ir: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMULATOR", fault)
+    result = with_runner(pytester, ir, COMMAND, *ONE_CASE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED  # Nothing has passed.
+    found = report(pytester)
+    assert not found["failures"] and found["outcomes"]["reference-wrong"] == 1
+    (note,) = found["notes"]["reference-wrong"]
+    assert "TVM's own LLVM build" in note
+
+
 #: A runner of 20 lines, which keeps what it is asked in a file.
 MINE = """\
 import pytest_byoc
@@ -99,7 +113,8 @@ class Mine:
     def run(self, artifact, executor, inputs, timeout):
         with open("{log}", "a") as log:
             print(executor, len(inputs), timeout, file=log)
-        {fault}
+        if b"example_c" in artifact.read_bytes():  # Not LLVM's own.
+            {fault}
         executable = self.ir.load(str(artifact), executor)
         return [executable.run(arrays)[0] for arrays in inputs]
 
@@ -114,7 +129,7 @@ class Mine:
 """
 
 
-def mine(pytester: pytest.Pytester, ir: str, fault: str = "") -> tuple[str, Path]:
+def mine(pytester: pytest.Pytester, ir: str, fault: str = "pass") -> tuple[str, Path]:
     log = pytester.path / "log"
     (pytester.path / "mine.py").write_text(MINE.format(ir=ir, log=log, fault=fault))
     return "mine.py:Mine", log
@@ -155,9 +170,9 @@ def test_a_failing_call_is_made_anew_for_each_check(
 def test_a_lost_device_is_opened_again(pytester: pytest.Pytester, ir: str) -> None:
     lost = pytester.path / "lost"
     fault = f"""import pathlib
-        if not pathlib.Path({str(lost)!r}).exists():
-            pathlib.Path({str(lost)!r}).touch()
-            raise pytest_byoc.RunnerLost("usb")"""
+            if not pathlib.Path({str(lost)!r}).exists():
+                pathlib.Path({str(lost)!r}).touch()
+                raise pytest_byoc.RunnerLost("usb")"""
     runner, log = mine(pytester, ir, fault)
     result = with_runner(pytester, ir, runner, *ONE_CASE)
     assert result.ret == 0 and lost.exists()
@@ -168,7 +183,7 @@ def test_a_lost_device_is_opened_again(pytester: pytest.Pytester, ir: str) -> No
 def test_a_graph_with_which_the_device_is_lost_twice_is_inconclusive(
     pytester: pytest.Pytester, ir: str
 ) -> None:
-    runner, log = mine(pytester, ir, "")
+    runner, log = mine(pytester, ir)
     fault = f"if open({str(log)!r}).read().count('vm ') < 3: raise pytest_byoc.RunnerLost('usb')"
     mine(pytester, ir, fault)
     result = with_runner(pytester, ir, runner, *ONE_CASE)
@@ -239,6 +254,7 @@ class Rpc:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._started: list[subprocess.Popen[bytes]] = []
+        self._over = False
         self.port = self._bound("tvm.exec.rpc_tracker")
         self.server()
 
@@ -249,15 +265,23 @@ class Rpc:
     def server(self) -> None:
         self._bound("tvm.exec.rpc_server", f"--tracker=127.0.0.1:{self.port}", "--key=pi")
 
-    def supervise(self, over: threading.Event) -> None:
-        """Starts another server where the last one has left the tracker, as Relax's do when they crash."""
-        asked = (
-            "from tvm import rpc\n"
-            "print(len(rpc.connect_tracker('127.0.0.1', %d).summary()['server_info']))"
+    def supervise(self) -> None:
+        """Starts another server where the last one has left the tracker, as Relax's do when they crash,
+        until `stop`."""
+        watch = (
+            "import time\nfrom tvm import rpc\n"
+            f"tracker = rpc.connect_tracker('127.0.0.1', {self.port})\n"
+            "while True:\n"
+            "    print(len(tracker.summary()['server_info']), flush=True)\n"
+            "    time.sleep(1)\n"
         )
-        while not over.wait(1.0):
-            said = subprocess.run([PYTHON, "-c", asked % self.port], capture_output=True, text=True)
-            if said.stdout.strip() == "0":
+        watching = subprocess.Popen(
+            [PYTHON, "-c", watch], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        self._started.append(watching)
+        assert watching.stdout is not None
+        for line in watching.stdout:
+            if line.strip() == b"0" and not self._over:
                 self.server()
 
     def _bound(self, module: str, *arguments: str) -> int:
@@ -273,12 +297,15 @@ class Rpc:
         for _ in range(300):
             if found := re.search(r"bind to (?:127\.0\.0\.1|0\.0\.0\.0):(\d+)", log.read_text()):
                 return int(found[1])
+            if self._over:
+                return port
             assert process.poll() is None, log.read_text()
             time.sleep(0.1)
         raise AssertionError(log.read_text())
 
     def stop(self) -> None:
-        for process in self._started:
+        self._over = True
+        for process in self._started[::-1]:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -288,13 +315,12 @@ class Rpc:
 def rpc_pi(tmp_path: Path, ir: str) -> Iterator[Rpc]:
     pytest.importorskip("tornado")
     started = Rpc(tmp_path)
-    over = threading.Event()
-    supervisor = threading.Thread(target=started.supervise, args=(over,))
+    supervisor = threading.Thread(target=started.supervise)
     supervisor.start()
     yield started
-    over.set()
-    supervisor.join()
     started.stop()
+    supervisor.join()
+    started.stop()  # It may have started one more server.
 
 
 def test_rpc(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc) -> None:

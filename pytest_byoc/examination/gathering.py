@@ -19,7 +19,7 @@ from ..oracle import evaluation
 from ..reference_kernels import FULL
 from ..storage.scratch import Scratch
 from .companions import Companions
-from .on_device import play
+from .on_device import play, runs_of
 from .returning_worker import DeviceLost
 from .subject import Subject
 from .time_limit import TimeLimit
@@ -227,7 +227,8 @@ class Gatherer:
 
         It is built for another executor than the reference's, if the target fails with that one,
         and, if TVM runs operators itself, with the target's opt_level and pass-config, since some
-        of TVM's own passes change results then. Returns whether anything was built.
+        of TVM's own passes change results then. Where a device runs the target's artifacts, it runs
+        LLVM's as well. Returns whether anything was built.
         """
         workers = self._workers
         failed = {m.get("executor") for m in evidence.target.raised()}
@@ -238,12 +239,29 @@ class Gatherer:
             if not failed and "numerics" in judgement.failing():
                 failed = set(workers.executors)
             builds += [(e, workers.built) for e in workers.executors if e in failed][:1]
+        if workers.declaration.device.is_foreign and any(evidence.target.facts("artifact")):
+            executor = next((e for e in workers.executors if e in failed), workers.executors[0])
+            evidence.confirmation = self._llvm_on_device(job, executor)
+            return True
         for executor, built in builds:
             said = workers.ask_reference(changed(job, **built, executor=executor))
             evidence.confirmation = said
             if said.failed:
                 break
         return bool(builds)
+
+    def _llvm_on_device(self, job: Job, executor: str) -> JobReport:
+        """Returns the report on LLVM's build of the graph, run where the target's artifacts run."""
+        workers = self._workers
+        path = Path(job["folder"], "llvm_on_device.so")
+        said = workers.ask_reference(
+            changed(job, **workers.built, executor=executor, export=str(path), checks=[])
+        )
+        if not path.exists():
+            return said
+        report = runs_of(str(path), executor, job["inputs"])
+        play(report, workers.loader, self._limit.seconds, of_llvm=True)
+        return report
 
     def _left_by_tvm(self, job: Job) -> frozenset[str]:
         """Returns the names of the programs that LLVM's build and export of a graph leave running.

@@ -48,7 +48,7 @@ class DeviceRun(Run):
         self, ir: IR, job: Mapping[str, Any], reporter: Reporter, preparation: Preparation
     ) -> None:
         super().__init__(ir, job, reporter)
-        self._preparation = preparation
+        self._preparation = None if job.get("of_llvm") else preparation
         self._loaded: dict[int, Executable] = {}
         #: The pairs of check and executor of which a step has failed; the rest is left out.
         self._lost: set[tuple[str, str | None]] = set()
