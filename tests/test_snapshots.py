@@ -152,7 +152,7 @@ def test_the_terminal_of_a_failing_session() -> None:
     assert "\n".join(line for line, _ in lines) == snapshot("""\
 target mine, Relay (tvm 0.16, python 3.8)
 the target declares lower precision, which widens the error bounds: it adds in float16
-1 pattern of 2 never matched, so not tested (reasons in report.json):
+1 pattern of 2 never matched, so not tested (the report has the reasons):
   mine.bias: no operator fits
 
 operator  dtype    generated  offloaded  passed  failed  inconclusive
@@ -169,7 +169,7 @@ cut into more subgraphs than needed: 1 graph, for example chain into 2 instead o
 speed of 2 graphs: 1.25 times LLVM's time in the median; slower than LLVM in 1, most in nn.relu[float32-large] (4.0 µs, LLVM 2.0 µs)
 never offloaded in any dtype, so not judged (2 operators):
   erf, exp
-ONNX node tests: 1 inconclusive, 1 pass (reasons in report.json)
+ONNX node tests: 1 inconclusive, 1 pass (the report has the reasons)
 
 TVM's own LLVM build is wrong or fails (not held against the target): 1
   erf[float32]: LLVM's build raised TVMError

@@ -86,5 +86,5 @@ def test_the_terminal_lists_causes_by_frequency() -> None:
     assert "31 likely causes of 32 failing tests, the most frequent first:" in lines
     assert [line for line in lines if line[:2] == "1."] == ["1. nn.relu: crash in compare, check numerics"]
     assert sum("message" in line for line in lines) == terminal.IN_FULL - 1
-    at = lines.index("11 more, with details on the page and in report.json:")
+    at = lines.index("11 more, with details in the report:")
     assert "".join(lines[at + 1 :]).count("nn.relu (1 test)") == 11

@@ -78,7 +78,7 @@ def _target(record: TargetRecord) -> Iterator[str]:
         yield from table(head, map(_cause, found[:_ROWS]))
         if len(found) > _ROWS:
             yield ""
-            yield f"and {len(found) - _ROWS} more causes (report.json has them all)"
+            yield f"and {len(found) - _ROWS} more causes (the report has them all)"
     rows = [(k, c) for k, c in sorted(record.cells.items()) if is_offloaded(c)]
     # Failing cells come first, since the end of the table may be cut off.
     rows.sort(key=lambda row: not row[1]["failed"])

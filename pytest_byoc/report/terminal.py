@@ -74,7 +74,7 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
             for note in notes[:5]:
                 yield f"  {note[:220]}", plain
             if len(notes) > 5:
-                yield f"  … and {len(notes) - 5} more (see report.json)", plain
+                yield f"  … and {len(notes) - 5} more (see the report)", plain
     others = besides_patterns(record.not_checked, record.unmatched())
     if others:
         yield "", plain
@@ -94,7 +94,7 @@ def _unmatched(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     if not unmatched:
         return
     number = counted(len(unmatched), "pattern")
-    text = f"{number} of {len(record.patterns)} never matched, so not tested (reasons in report.json):"
+    text = f"{number} of {len(record.patterns)} never matched, so not tested (the report has the reasons):"
     yield text, {"yellow": True, "bold": True}
     for name, reason in list(unmatched.items())[:LISTED]:
         yield f"  {name}: {reason}"[:220], {"yellow": True}
@@ -112,7 +112,7 @@ def causes(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, cause in enumerate(found[:IN_FULL], 1):
         yield from _cause(number, cause)
     if len(found) > IN_FULL:
-        yield f"{len(found) - IN_FULL} more, with details on the page and in report.json:", {"red": True}
+        yield f"{len(found) - IN_FULL} more, with details in the report:", {"red": True}
         yield from _wrapped([f"{cause_title(c)} ({counted(c.tests, 'test')})" for c in found[IN_FULL:]])
 
 
@@ -216,7 +216,7 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
         yield from _wrapped(hardly)
     refused = _refused(record)
     if refused:
-        yield "at least a tenth of the cases not offloaded, so not judged (report.json names them):", {}
+        yield "at least a tenth of the cases not offloaded, so not judged (the report names them):", {}
         yield from _wrapped(refused)
     some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in offloaded]
     if some:
@@ -286,4 +286,4 @@ def _onnx(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     for result in record.onnx.values():
         counts[result.split(":")[0]] = counts.get(result.split(":")[0], 0) + 1
     words = ", ".join(f"{n} {k}" for k, n in sorted(counts.items()))
-    yield f"ONNX node tests: {words} (reasons in report.json)", {}
+    yield f"ONNX node tests: {words} (the report has the reasons)", {}

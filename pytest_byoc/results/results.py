@@ -182,7 +182,9 @@ class Results:
             terminalreporter.write_line(text, **markup)
         for text in self._unwritten:
             terminalreporter.write_line(text, red=True)
-        if self._settings.report is not None and not self._unwritten:
+        if self._settings.report is None and any(record.graphs for record in self._records):
+            terminalreporter.write_line("report: none was written; --byoc-report=FOLDER writes one")
+        elif self._settings.report is not None and not self._unwritten:
             terminalreporter.write_line(f"report: {self._settings.report}")
             terminalreporter.write_line(f"page:   {html.path_beside(self._settings.report)}")
         if self._settings.bundle is not None and not self._unwritten:
