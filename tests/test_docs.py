@@ -22,7 +22,7 @@ from pytest_byoc.examination import description
 from pytest_byoc.ir import dlpack
 from pytest_byoc.record import findings
 from pytest_byoc.record.failure import MOST_NODES
-from pytest_byoc.record.target_record import CASES
+from pytest_byoc.record.listed import CASES
 from pytest_byoc.report import progress, schema
 from pytest_byoc.runs import measuring
 from pytest_byoc.suite.known_failures import IN_A_ROW

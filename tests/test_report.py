@@ -23,8 +23,9 @@ from pytest_byoc.evidence.speed import Speed, Times
 from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS, Verdict
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.record.failure import MOST_NODES, details, shown
+from pytest_byoc.record.listed import Excused
 from pytest_byoc.record.process_output import printed_lines
-from pytest_byoc.record.target_record import Excused, TargetRecord
+from pytest_byoc.record.target_record import TargetRecord
 from pytest_byoc.report import drawing, html, json_report, schema, terminal, view
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\x00\u202e</style>"

@@ -22,8 +22,9 @@ from pytest_byoc.gate.excuses import Excuses
 from pytest_byoc.gate.planned import PARAMETERS, Selection
 from pytest_byoc.plugin.division import Key, costs_of, divide
 from pytest_byoc.record.likely_causes import recognised
+from pytest_byoc.record.listed import Failure
 from pytest_byoc.record.sighting import Look, Sighting, blamed, cells_of
-from pytest_byoc.record.target_record import Failure, TargetRecord
+from pytest_byoc.record.target_record import TargetRecord
 from pytest_byoc.report import json_report, provenance, schema
 from pytest_byoc.results import failure_folders
 from pytest_byoc.results.replay import Replay

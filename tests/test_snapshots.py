@@ -31,7 +31,8 @@ from pytest_byoc.examination.outcome import (
 from pytest_byoc.gate.problems import Gate
 from pytest_byoc.gate.waivers import Waivers
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.record.target_record import Excused, Failure, TargetRecord
+from pytest_byoc.record.listed import Excused, Failure
+from pytest_byoc.record.target_record import TargetRecord
 from pytest_byoc.report import bundle, check_table, html, json_report, summary, terminal
 from pytest_byoc.report.text import FailureText
 

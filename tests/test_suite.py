@@ -23,7 +23,8 @@ from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.record.likely_causes import likely_causes
-from pytest_byoc.record.target_record import Excused, TargetRecord
+from pytest_byoc.record.listed import Excused
+from pytest_byoc.record.target_record import TargetRecord
 from pytest_byoc.report import terminal
 from pytest_byoc.suite import cases
 from pytest_byoc.suite.cases import Suite

@@ -13,7 +13,8 @@ from pytest_byoc.gate import waiver_rules, waivers
 from pytest_byoc.gate.planned import PARAMETERS, Selection
 from pytest_byoc.gate.problems import Gate
 from pytest_byoc.gate.waivers import Waiver, matches, may_start_with
-from pytest_byoc.record.target_record import Excused, TargetRecord
+from pytest_byoc.record.listed import Excused
+from pytest_byoc.record.target_record import TargetRecord
 
 from .conftest import make_settings
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ..examination.outcome import Verdict
 from ..examination.signature import message_key
+from ..record.listed import Excused
 from ..record.sighting import short_message
-from ..record.target_record import Excused, TargetRecord
+from ..record.target_record import TargetRecord
 from .baseline import Baseline
 from .waivers import Waivers
 

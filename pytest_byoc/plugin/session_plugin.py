@@ -20,7 +20,8 @@ from ..examination.activity import Activity
 from ..examination.outcome import PASS, ConformanceFailure, Verdict
 from ..gate import baseline, waivers
 from ..gate.excuses import Excuses
-from ..record.target_record import Excused, TargetRecord
+from ..record.listed import Excused
+from ..record.target_record import TargetRecord
 from ..report import junit, progress, schema, terminal
 from ..report.left_to_levels import left_to_levels
 from ..report.text import in_own_words

@@ -17,8 +17,8 @@ from functools import cached_property
 
 from ..examination.outcome import Verdict
 from ..examination.signature import Signature
+from .listed import Failure
 from .sighting import Look
-from .target_record import Failure
 
 #: Number of failures of one cause that are shrunk and saved; further ones are counted.
 SEPARATE = 2

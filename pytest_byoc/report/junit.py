@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..examination.outcome import Verdict, worst
-from ..record.target_record import Excused
+from ..record.listed import Excused
 
 
 def properties(verdicts: Sequence[Verdict], excused: Sequence[Excused]) -> list[tuple[str, str]]:

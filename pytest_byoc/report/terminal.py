@@ -14,8 +14,9 @@ from ..examination.outcome import NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, REFER
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..record.likely_causes import Cause, likely_causes
+from ..record.listed import Excused, Failure
 from ..record.measured import ratios
-from ..record.target_record import COUNTS, Excused, Failure, TargetRecord, is_offloaded
+from ..record.target_record import COUNTS, TargetRecord, is_offloaded
 from .words import besides_patterns, cause_extent, cause_title, counted
 
 #: Number of cases under one heading, and of causes that are shown in full.

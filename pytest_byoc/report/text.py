@@ -15,9 +15,9 @@ from ..core.irs import IR_TITLES
 from ..examination.description import Description
 from ..examination.outcome import Verdict
 from ..record.findings import message_lines
+from ..record.listed import Failure
 from ..record.process_output import printed_lines, raising_frame, stack_lines, vendor_frame
 from ..record.source import graph_text
-from ..record.target_record import Failure
 from .words import counted, needed, title
 
 

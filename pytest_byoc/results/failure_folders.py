@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from ..config.errors import SettingsError
 from ..core import files
-from ..record.target_record import Failure
+from ..record.listed import Failure
 
 #: Files of a failure's folder that name the folder.
 _NAMING = ("failure.txt", "reproduce.py")

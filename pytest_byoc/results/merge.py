@@ -24,8 +24,9 @@ from ..core.names import folder_name
 from ..gate import baseline, waivers
 from ..gate.excuses import Excuses
 from ..gate.planned import Selection
+from ..record.listed import Failure
 from ..record.sighting import Sighting
-from ..record.target_record import Failure, TargetRecord
+from ..record.target_record import TargetRecord
 from ..report import provenance, schema, scoreboard
 from . import junit_files, shard_reports
 from .failure_folders import copied

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from ..config.errors import SettingsError
 from ..gate.excuses import Excuses
 from ..record.likely_causes import may_hide_another, recognised_by
+from ..record.listed import Excused, Failure
 from ..record.sighting import Sighting
-from ..record.target_record import Excused, Failure, TargetRecord
+from ..record.target_record import TargetRecord
 
 
 @dataclass

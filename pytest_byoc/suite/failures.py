@@ -15,8 +15,9 @@ from ..examination.description import Description
 from ..examination.examiner import Examiner
 from ..examination.outcome import ConformanceFailure, Verdict
 from ..gate.excuses import Excuses
+from ..record.listed import Excused, Failure, failure_id
 from ..record.sighting import Look, Sighting, blamed, cells_of
-from ..record.target_record import Excused, Failure, TargetRecord, failure_id
+from ..record.target_record import TargetRecord
 from ..report import bundle as failure_bundle
 from ..report import trial
 from ..report.text import FailureText

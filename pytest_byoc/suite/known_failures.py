@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ..examination.examiner import Examiner
 from ..examination.outcome import Verdict
 from ..record.likely_causes import likely_causes, recognised
-from ..record.target_record import Failure, TargetRecord
+from ..record.listed import Failure
+from ..record.target_record import TargetRecord
 from ..report.words import counted
 
 #: Name of the list of failures that the processes share.

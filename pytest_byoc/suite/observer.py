@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..examination.outcome import Verdict
-from ..record.target_record import Excused
+from ..record.listed import Excused
 
 
 class Observer:

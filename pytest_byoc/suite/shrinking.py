@@ -16,8 +16,8 @@ from ..generation.plain import without
 from ..generation.shrink_steps import reduce
 from ..oracle.evaluation import KernelError
 from ..record.likely_causes import may_hide_another
+from ..record.listed import Failure
 from ..record.sighting import Look
-from ..record.target_record import Failure
 
 #: Stages in which code that the target has compiled runs.
 RUNNING = ("run", "unload", "exit")
