@@ -303,6 +303,9 @@ def test_a_graph_with_which_the_device_is_lost_twice_is_inconclusive(
         ("mine.py:NUMBER", "expected an object with a method run(artifact, executor, inputs, timeout)"),
         ("rpc://127.0.0.1:1/pi", "no tracker answers at 127.0.0.1:1"),
         ({"command": "simulate {artifact}"}, "the command must contain {inputs}"),
+        ({"command": "no-such-sim {artifact} {inputs} {outputs}"}, "there is no program no-such-sim"),
+        ({"command": "sh {artifact} {inputs} {outputs} {input}"}, "the command contains {input}; known are"),
+        ({"command": "sh '{artifact} {inputs} {outputs}"}, "cannot be read (No closing quotation)"),
     ],
 )
 def test_runners_that_cannot_be_used(pytester: pytest.Pytester, ir: str, runner: Any, message: str) -> None:
@@ -324,6 +327,8 @@ def test_a_table_of_runner(tmp_path: Path) -> None:
     assert device.is_foreign and device.in_words == "sim"
     with pytest.raises(ValueError, match="a table of runner has one key"):
         device_of(tmp_path, runner={"cmd": "sim"})
+    with pytest.raises(ValueError, match="runner is empty"):
+        device_of(tmp_path, runner="")
     with pytest.raises(ValueError, match="exclude each other"):
         device_of(tmp_path, runner="a:b", loader="ssh x python3")
 

@@ -86,7 +86,7 @@ def read(table: dict[str, Any], root: Path, where: str) -> Device:
         loader=_command(table.pop("loader", ()), root), boards=tuple(table.pop("boards", ())),
         mtriple=table.pop("mtriple", ""), mcpu=table.pop("mcpu", ""),
         mattr=_words(table.pop("mattr", ())), cc=_command(table.pop("cc", ()), root),
-        run_here=table.pop("run_here", True), runner=_runner(table.pop("runner", ""), root, where),
+        run_here=table.pop("run_here", True), runner=_runner(table.pop("runner", None), root, where),
     )
     if device.loader and device.runner:
         raise SettingsError(f"{where}: loader and runner exclude each other: both run artifacts")
@@ -110,7 +110,11 @@ def read(table: dict[str, Any], root: Path, where: str) -> Device:
 
 
 def _runner(value: Any, root: Path, where: str) -> Any:
-    """Returns a runner, whose file is relative to the root. Raises SettingsError."""
+    """Returns a runner, whose file is relative to the root; "" for None. Raises SettingsError."""
+    if value is None:
+        return ""
+    if not value:
+        raise SettingsError(f"{where}: runner is empty: leave the key out where a loader runs artifacts")
     if isinstance(value, dict):
         if set(value) != {"command"} or not isinstance(value["command"], str):
             raise SettingsError(f'{where}: a table of runner has one key: {{ command = "…" }}')

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -21,6 +23,7 @@ from ..core.runner import RunnerCrashed, RunnerHung
 _Read = TypeVar("_Read")
 #: The places of the command where paths and names are put.
 PLACES = ("{artifact}", "{inputs}", "{outputs}", "{executor}")
+_PLACE = re.compile(r"\{\w+\}")
 #: The file, in the folder for outputs, with the seconds of a run or of several.
 SECONDS = "seconds.json"
 #: Exit statuses by which a shell says that its command died of signal status - 128.
@@ -39,10 +42,18 @@ class CommandRunner:
     """
 
     def __init__(self, command: str) -> None:
-        self._words = shlex.split(command)
+        try:
+            self._words = shlex.split(command)
+        except ValueError as e:
+            raise Failure("runner: the command cannot be read (%s): %r" % (e, command)) from None
         for place in PLACES[:3]:
             if place not in command:
                 raise Failure("runner: the command must contain %s, found %r" % (place, command))
+        for unknown in set(_PLACE.findall(command)) - set(PLACES):
+            known = ", ".join(PLACES)
+            raise Failure("runner: the command contains %s; known are %s" % (unknown, known))
+        if shutil.which(self._words[0]) is None:
+            raise Failure("runner: there is no program %s" % self._words[0])
 
     def describe(self) -> Mapping[str, str]:
         return {"runner": shlex.join(self._words)}

@@ -102,6 +102,11 @@ class RunnerRole:
         """Makes runs of an artifact in one call, and sends the outputs of those that are wanted."""
         path, inputs = Path(load["load"]), [run["inputs"] for run in runs]
         results = self.runner.run(path, load["with"], inputs, timeout)
+        if not isinstance(results, (list, tuple)):
+            raise TypeError(
+                "the runner's method run returned %s, expected a list of outputs for each set of inputs"
+                % type(results).__name__
+            )
         if len(results) != len(inputs):
             raise RuntimeError(
                 "the runner returned the outputs of %d runs for %d sets of inputs"
