@@ -234,15 +234,15 @@ class Gatherer:
         failed = {m.get("executor") for m in evidence.target.raised()}
         if evidence.target.died:
             failed = set(workers.executors)
+        if workers.declaration.device.is_foreign and any(evidence.target.facts("artifact")):
+            executor = next((e for e in workers.executors if e in failed), workers.executors[0])
+            evidence.confirmation = self._llvm_on_device(job, executor)
+            return True
         builds = [(e, _USUAL) for e in workers.executors[1:] if e in failed][:1]
         if evidence.host_runs_some and workers.built != _USUAL:
             if not failed and "numerics" in judgement.failing():
                 failed = set(workers.executors)
             builds += [(e, workers.built) for e in workers.executors if e in failed][:1]
-        if workers.declaration.device.is_foreign and any(evidence.target.facts("artifact")):
-            executor = next((e for e in workers.executors if e in failed), workers.executors[0])
-            evidence.confirmation = self._llvm_on_device(job, executor)
-            return True
         for executor, built in builds:
             said = workers.ask_reference(changed(job, **built, executor=executor))
             evidence.confirmation = said
@@ -253,13 +253,12 @@ class Gatherer:
     def _llvm_on_device(self, job: Job, executor: str) -> JobReport:
         """Returns the report on LLVM's build of the graph, run where the target's artifacts run."""
         workers = self._workers
-        path = Path(job["folder"], "llvm_on_device.so")
-        said = workers.ask_reference(
-            changed(job, **workers.built, executor=executor, export=str(path), checks=[])
+        said, path = workers.export_by_llvm(
+            job, "llvm_on_device.so", **workers.built, executor=executor, checks=[]
         )
-        if not path.exists():
+        if not path:
             return said
-        report = runs_of(str(path), executor, job["inputs"])
+        report = runs_of(path, executor, job["inputs"])
         play(report, workers.loader, self._limit.seconds, of_llvm=True)
         return report
 
@@ -269,9 +268,8 @@ class Gatherer:
         They belong to the compiler, so they are determined only once.
         """
         if self._left is None:
-            export = {"opt_level": REFERENCE_OPT_LEVEL, "export": str(Path(job["folder"], "left.so"))}
-            executor = self._workers.executors[0]
-            said = self._workers.ask_reference(changed(job, **export, executor=executor, checks=[]))
+            usual = {"executor": self._workers.executors[0], "opt_level": REFERENCE_OPT_LEVEL}
+            said, _ = self._workers.export_by_llvm(job, "left.so", **usual, checks=[])
             self._left = frozenset(p["name"] for p in said.left_running)
         return self._left
 
@@ -292,11 +290,11 @@ class Gatherer:
         # The views are made of the same inputs as for the target's artifact.
         passed_on: dict[str, Any] = {"views": evidence.target.passed_on().get("views", {})}
         for executor in dict.fromkeys(failed or workers.executors[:1]):
-            path = Path(job["folder"], f"reference_{executor}.so")
-            export = {"opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
-            said = workers.ask_reference(changed(job, executor=executor, **export))
-            if path.exists():
-                artifacts[executor] = str(path)
+            said, path = workers.export_by_llvm(
+                job, f"reference_{executor}.so", executor=executor, opt_level=REFERENCE_OPT_LEVEL
+            )
+            if path:
+                artifacts[executor] = path
                 for check, by_executor in said.passed_on().items():
                     passed_on.setdefault(check, {}).update(by_executor)
         if not artifacts:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from ..config import plan
-from ..core.jobs import Job, changed
+from ..core.jobs import Job
 from ..evidence.evidence import Evidence
 from ..evidence.speed import Speed, Times
 from .workers import Workers
@@ -23,14 +22,12 @@ def measure(workers: Workers, job: Job, evidence: Evidence, limit: float) -> Non
         return
     if not workers.measures:
         return
-    path = Path(job["folder"], "timed.so")
-    entries = {**workers.built, "executor": executor, "export": str(path)}
-    workers.ask_reference(changed(job, **entries, inputs=job["inputs"][:1], checks=[]))
-    if not path.exists():
+    usual: dict[str, Any] = {"inputs": job["inputs"][:1], "executor": executor}
+    _, llvm = workers.export_by_llvm(job, "timed.so", **workers.built, **usual, checks=[])
+    if not llvm:
         evidence.loader.withdraw((), plan.SPEED, "LLVM's artifact is not built")
         return
-    artifacts = {"target": target, "llvm": str(path)}
-    usual: dict[str, Any] = {"inputs": job["inputs"][:1], "executor": executor}
+    artifacts = {"target": target, "llvm": llvm}
     workers.loader.submit({**usual, "time": artifacts}, limit)
     for _, seconds in workers.loader.collect().facts("seconds"):
         if all(runs and min(runs) > 0 for runs in seconds.values()):

@@ -6,6 +6,7 @@ import functools
 import os
 import zlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..checks import CHECKS, overrun
@@ -15,6 +16,7 @@ from ..config.device import process_number
 from ..config.settings import Settings
 from ..core.graph import Graph
 from ..core.job_report import JobReport
+from ..core.jobs import Job, changed
 from ..operators import OPERATORS
 from ..reference_kernels import FULL, Precision
 from .activity import Activity
@@ -274,6 +276,15 @@ class Workers:
         """Returns the reference worker's report on a job of any kind."""
         self.reference.submit(job)
         return self.reference.collect()
+
+    def export_by_llvm(self, job: Job, name: str, **entries: Any) -> tuple[JobReport, str]:
+        """Has LLVM build a job's graph and export it to a file of that name in the job's folder.
+
+        entries: replace those of the job. Returns the report, and the file's path; "" if there is none.
+        """
+        path = Path(job["folder"], name)
+        said = self.ask_reference(changed(job, **entries, export=str(path)))
+        return said, str(path) if path.exists() else ""
 
     def another_reference(self) -> Worker:
         """Starts another reference worker; the caller may stop it before `close` does."""

@@ -15,8 +15,9 @@ from .waivers import matches, may_start_with
 
 #: The parameters of the suite's tests; they determine the cases of a test.
 PARAMETERS = ("byoc_entry", "byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
-#: The first word of case ids for an operator among others, by the file of the test.
+#: The file of the tests that measure.
 SPEED_FILE = "test_speed"
+#: The first word of case ids for an operator among others, by the file of the test.
 AMONG_OTHERS = {
     "test_random": "random", "test_regions": "region", "test_followed": "followed", "test_forms": "forms",
     SPEED_FILE: SPEED,
@@ -58,7 +59,8 @@ class Selection:
         """Adds the cases of operators and patterns that --byoc-operators leaves out."""
         for operator in operators:
             self.left_out |= {f"{operator}[", *(f"{kind}[{operator}]" for kind in AMONG_OTHERS.values())}
-        self.left_out |= {f"{pattern}[" for pattern in patterns}
+        for pattern in patterns:
+            self.left_out |= {f"{pattern}[", speed_case(pattern)}
 
     def not_run(self) -> NotRun:
         return NotRun(self)

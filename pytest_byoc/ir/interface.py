@@ -28,8 +28,8 @@ else:
     Protocol = object
 
 
-#: A measurement of a run repeats it until it has taken so many milliseconds.
-MEASURED_MS = 5
+#: How TVM's time_evaluator measures: it repeats a run until it has taken so many milliseconds.
+MEASURED = {"number": 1, "min_repeat_ms": 5}
 
 
 class Form(NamedTuple):
@@ -120,7 +120,7 @@ class Executable:
         raise NotImplementedError
 
     def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
-        """Returns the mean seconds of a run, by TVM's time_evaluator, over MEASURED_MS."""
+        """Returns the mean seconds of a run, by TVM's time_evaluator, as MEASURED says."""
         raise NotImplementedError
 
     def arrays(self, tensors: Sequence[Any]) -> list[np.ndarray]:

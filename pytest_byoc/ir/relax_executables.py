@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import dlpack
-from .interface import MEASURED_MS, Code, Executable
+from .interface import MEASURED, Code, Executable
 from .shared import Tensors, options_of_one_export, sources
 
 
@@ -81,7 +81,7 @@ class VMExecutable(Executable):
 
         if self._vm is None:
             self.run(inputs)
-        evaluator = self._vm.time_evaluator("main", tvm.cpu(), number=1, min_repeat_ms=MEASURED_MS)
+        evaluator = self._vm.time_evaluator("main", tvm.cpu(), **MEASURED)
         return float(evaluator(*map(_tensor, inputs.values())).mean)
 
     def arrays(self, tensors: Sequence[Any]) -> list[np.ndarray]:

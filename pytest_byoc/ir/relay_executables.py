@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.protocol import Bfloat16, dtype_name
 from . import dlpack
-from .interface import MEASURED_MS, Code, Executable
+from .interface import MEASURED, Code, Executable
 from .poison import POISON_BYTE
 from .shared import Tensors, options_of_one_export, sources
 
@@ -163,7 +163,7 @@ class GraphExecutable(RelayExecutable):
 
         if self._module is None:
             self.run(inputs)
-        evaluator = self._module.module.time_evaluator("run", tvm.cpu(), number=1, min_repeat_ms=MEASURED_MS)
+        evaluator = self._module.module.time_evaluator("run", tvm.cpu(), **MEASURED)
         return float(evaluator().mean)
 
     def root(self) -> Any:
@@ -244,7 +244,7 @@ class VMExecutable(RelayExecutable):
         if self._vm is None:
             self.run(inputs)
         self._vm.set_input("main", *[tensor(a) for a in inputs.values()])
-        evaluator = self._vm.module.time_evaluator("invoke", tvm.cpu(), number=1, min_repeat_ms=MEASURED_MS)
+        evaluator = self._vm.module.time_evaluator("invoke", tvm.cpu(), **MEASURED)
         return float(evaluator("main").mean)
 
     def root(self) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.errors import Failure
 from ..core.runner import RunnerCrashed, RunnerHung, RunnerLost
-from ..ir.interface import MEASURED_MS
+from ..ir.interface import MEASURED
 from ..runs.measuring import ROUNDS
 
 #: Seconds to wait for a free server of the key.
@@ -23,7 +23,7 @@ WAITING = 60.0
 #: The time limit of a session, in time limits of a call: TVM has no limit for a call.
 _CALLS = 4
 #: How TVM measures on a device.
-_MEASURED = {"number": 1, "repeat": ROUNDS, "min_repeat_ms": MEASURED_MS}
+_MEASURED = {**MEASURED, "repeat": ROUNDS}
 #: Seconds in which a tracker has to answer.
 _CONNECTING = 10.0
 #: Words of TVM's exceptions when the server's process has died.
