@@ -21,6 +21,7 @@ _API = {
     "Target": "pytest_byoc.core.target",
     "Runner": "pytest_byoc.core.runner",
     "RunnerCrashed": "pytest_byoc.core.runner",
+    "RunnerError": "pytest_byoc.core.runner",
     "RunnerHung": "pytest_byoc.core.runner",
     "RunnerLost": "pytest_byoc.core.runner",
     "ConformanceFailure": "pytest_byoc.examination.outcome",
@@ -29,7 +30,7 @@ _API = {
 
 __all__ = [
     "ConformanceFailure", "CorpusWarning", "Graph", "GraphError", "Node", "Runner", "RunnerCrashed",
-    "RunnerHung", "RunnerLost", "Source", "Target", "TensorType", "__version__", "graphs",
+    "RunnerError", "RunnerHung", "RunnerLost", "Source", "Target", "TensorType", "__version__", "graphs",
 ]
 
 

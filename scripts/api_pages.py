@@ -42,12 +42,15 @@ def api() -> str:
     for name in sorted(pytest_byoc._API, key=str.lower):
         thing = getattr(pytest_byoc, name)
         shown = name
-        if name != "Target" and not (inspect.isclass(thing) and issubclass(thing, BaseException | Warning)):
+        is_raised = inspect.isclass(thing) and issubclass(thing, BaseException | Warning)
+        if name not in ("Runner", "Target") and not is_raised:
             shown += _signature(thing)
         parts += [f"## `{name}`"]
         if shown != name:
             parts += [f"```python\n{shown}\n```"]
         parts += [_prose(inspect.getdoc(thing) or "")]
+        if name == "Runner":
+            parts += _methods(thing)
         if name == "Target":
             parts += ["Its attributes are the keys of [a target's table](target-table.md)."]
     parts += [
@@ -57,6 +60,15 @@ def api() -> str:
         table(("field", "content"), ((f"`{name}`", text) for name, text in _fields_of_verdict())),
     ]
     return page("Python API", *parts)
+
+
+def _methods(described: Any) -> Iterator[str]:
+    """Yields the methods of a class that users write, in their order, with their descriptions."""
+    for name, function in vars(described).items():
+        if inspect.isfunction(function) and not name.startswith("_"):
+            yield f"### `{described.__name__}.{name}`"
+            yield f"```python\n{name}{_signature(function)}\n```"
+            yield _prose(inspect.getdoc(function) or "")
 
 
 def _fields_of_verdict() -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 
 from .conftest import MEMORY_BYTES, PYTHON
-from .test_device import EXAMPLE, report, session
+from .far_device import EXAMPLE, report, session
 
 CC = "aarch64-linux-gnu-g++"
 #: The loader's command of the board. Relay has none: no wheel holds its runtime for aarch64.

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import random
-import re
 import shlex
-import signal
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fixtures.faults import Fault, Patch, apply
 from pytest_byoc.checks import CHECKS
 from pytest_byoc.checks.selection import NOT_BY_RUNNER
-from pytest_byoc.core.errors import Failure
-from pytest_byoc.core.runner import RunnerCrashed, RunnerHung
-from pytest_byoc.runners import rpc
 from pytest_byoc.runners.command import CommandRunner
-from pytest_byoc.worker.runner_role import RunnerRole
 
 from .conftest import FIXTURES, PYTHON
+from .far_device import ONE_CASE, device_of, report, with_runner
 from .pages import blocks
-from .test_device import EXAMPLE, device_of, report, session
 
 SIMULATOR = f"{shlex.quote(PYTHON)} {shlex.quote(str(FIXTURES / 'simulator.py'))}"
 COMMAND = {"command": f"{SIMULATOR} {{artifact}} {{executor}} {{inputs}} {{outputs}}"}
-ONE_CASE = ("-k", "test_operator and nn.relu and shape_2x3x4x5")
-
-
-def with_runner(pytester: pytest.Pytester, ir: str, runner: Any, *arguments: str, **more: Any) -> Any:
-    return session(pytester, ir, more.pop("partition", EXAMPLE), *arguments, runner=runner, **more)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +50,7 @@ def test_a_simulator_runs_artifacts(pytester: pytest.Pytester, ir: str) -> None:
     ("fault", "outcome", "text"),
     [
         ("crash", "crash", "SIGSEGV"),
-        ("hang", "hang", "hung"),
+        ("hang", "hang", "as the runner says: the command had not ended after 3 s"),
         ("lie", "wrong-result", "outside its error bound"),
         ("refuse", "error", "exited with status 1: simulator: illegal instruction"),
         ("mute", "error", "has written no 0.npy"),
@@ -84,11 +64,49 @@ def test_a_simulator_that_misbehaves(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report(pytester)["failures"]
     assert (failure["outcome"], failure["check"]) == (outcome, "numerics" if fault == "lie" else "process")
-    assert text in failure["message"]
+    assert text in failure["message"] and "power on" not in failure["message"]
+    # The simulator that dies of a signal does not get to print.
+    printed = {"crash": [], "hang": ["simulator: power on", "simulator: waiting for DMA"]}
+    assert fault == "lie" or failure["details"].get("printed", [])[:2] == printed.get(fault, ["simulator: power on"])
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("fault", ["always crash", "always lie", "always refuse"])
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("crash", "the process died (died of SIGSEGV) (executor "),
+        ("hang", "the process hung (executor "),
+        ("lie", "outside the bound in output 0"),
+        ("refuse", "the command exited with status 1: simulator: illegal instruction"),
+        ("mute", "has written no 0.npy"),
+    ],
+)
+def test_a_runner_with_which_nothing_runs_ends_the_session_at_once(
+    pytester: pytest.Pytester, ir: str, fault: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMULATOR", f"always {fault}")
+    result = with_runner(pytester, ir, COMMAND, "--byoc-timeout=3")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = result.stdout.str() + result.stderr.str()
+    assert text in said and "nothing of the target can be judged with it" in said
+    assert ("waiting for DMA" in said) == (fault == "hang")
+
+
+@pytest.mark.once
+def test_a_runner_that_writes_no_number_of_seconds(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMULATOR", "uncertain")
+    cases = f"({ONE_CASE[1]}) or test_speed[nn.relu]"
+    result = with_runner(pytester, ir, COMMAND, "--byoc-time", "-k", cases)
+    assert result.ret == 0
+    found = report(pytester)
+    assert not found["speed"]
+    assert any("seconds.json must hold a positive number" in text for text in found["not_checked"])
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("fault", ["large crash", "large lie", "large refuse"])
 def test_what_the_device_does_with_llvms_artifact_too_is_not_held_against_the_target(
     pytester: pytest.Pytester, ir: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +164,22 @@ def test_an_object_of_the_vendor(pytester: pytest.Pytester, ir: str) -> None:
     assert "speed: the runner has no method seconds" in report(pytester)["not_checked"]
     result.stdout.fnmatch_lines(["target mine, * (*, board one, firmware 1.2)"])
     said = log.read_text().split("\n")
-    # All runs of an artifact are made in one call: numerics' one and the two of rerun, or more.
-    assert all(line.startswith("vm 3 ") for line in said[:-2]) and said[-2:] == ["close", ""]
+    # LLVM's artifact is tried first. All runs of an artifact are made in one call: numerics' one and the
+    # two of rerun, or more.
+    assert said[0].startswith("vm ") and said[-2:] == ["close", ""]
+    assert said[1:-2] and all(line.startswith("vm 3 ") for line in said[1:-2])
+
+
+@pytest.mark.once
+def test_a_call_that_does_not_keep_to_its_limit_is_ended(pytester: pytest.Pytester, ir: str) -> None:
+    runner, log = mine(pytester, ir, "print('waiting for the board'); __import__('time').sleep(600)")
+    result = with_runner(pytester, ir, runner, *ONE_CASE, "--byoc-timeout=2", "-x")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (failure,) = report(pytester)["failures"]
+    assert failure["outcome"] == "hang" and "the limit of a stage is 2 s" in failure["message"]
+    assert "waiting for the board" in failure["details"]["printed"]
+    # Much sooner than a worker that does not answer.
+    assert result.duration < 60
 
 
 @pytest.mark.once
@@ -170,101 +202,6 @@ def test_a_failing_call_is_made_anew_for_each_check(
     assert ("reset" in log.read_text()) == (outcome == "crash")
 
 
-class Sent:
-    """A reporter that keeps what is sent."""
-
-    def __init__(self) -> None:
-        self.messages: list[dict[str, Any]] = []
-
-    def send(self, message: dict[str, Any]) -> None:
-        self.messages.append(message)
-
-    def stage(self, name: str) -> None:
-        pass
-
-
-#: A runner whose output is its input, which notes how it is called.
-ECHO = """\
-import pytest_byoc
-CALLS = []
-
-class Echo:
-    def run(self, artifact, executor, inputs, timeout):
-        CALLS.append(len(inputs))
-        if any((arrays["x"] == 7).any() for arrays in inputs):
-            raise {error}
-        return [[arrays["x"]] for arrays in inputs]
-
-    def seconds(self, artifact, executor, inputs, timeout):
-        {measured}
-
-    def reset(self):
-        CALLS.append("reset")
-"""
-
-
-def role_of(folder: Path, error: str = "ValueError('seven')", measured: str = "return [2, 3]") -> Any:
-    path = folder / "echo.py"
-    path.write_text(ECHO.format(error=error, measured=measured))
-    role = RunnerRole({"runner": f"{path}:Echo", "ir": "relax"})
-    return role, sys.modules[type(role.runner).__module__].CALLS
-
-
-def tape(*values: float) -> list[dict[str, Any]]:
-    """Returns a tape of an artifact that is run with each value, each time for another check."""
-    load = {"number": 0, "check": "numerics", "executor": "vm", "load": "a.so", "with": "vm"}
-    runs = [
-        {"number": i, "check": f"check {i}", "executor": "vm", "run": 0, "inputs": {"x": np.full(2, v)}}
-        for i, v in enumerate(values, 1)
-    ]
-    return [load, *runs]
-
-
-@pytest.mark.once
-def test_all_runs_of_an_artifact_are_one_call(tmp_path: Path) -> None:
-    role, calls = role_of(tmp_path)
-    sent = Sent()
-    role.play(tape(1, 2, 3), 5.0, sent)
-    assert calls == [3]
-    outputs = {m["value"]["number"]: m["value"]["outputs"][0].tolist() for m in sent.messages}
-    assert outputs == {1: [1, 1], 2: [2, 2], 3: [3, 3]}
-
-
-@pytest.mark.once
-def test_a_failing_run_belongs_to_its_check(tmp_path: Path) -> None:
-    role, calls = role_of(tmp_path)
-    sent = Sent()
-    role.play(tape(1, 7, 3), 5.0, sent)
-    assert calls == [3, 1, 2]
-    (result,) = (m["value"]["number"] for m in sent.messages if "fact" in m)
-    (raised,) = (m for m in sent.messages if "raised" in m)
-    assert (result, raised["check"], raised["executor"]) == (1, "check 2", "vm")
-    assert raised["raised"]["type"] == "ValueError"
-    (tmp_path / "crashes").mkdir()
-    role, calls = role_of(tmp_path / "crashes", "pytest_byoc.RunnerCrashed('watchdog')")
-    sent = Sent()
-    with pytest.raises(RunnerCrashed, match="watchdog"):
-        role.play(tape(1, 7, 3), 5.0, sent)
-    assert calls == [3, "reset", 1, 2, "reset"]
-    assert {"begins": "check 2"} in sent.messages
-
-
-@pytest.mark.once
-def test_a_runner_measures(tmp_path: Path) -> None:
-    role, calls = role_of(tmp_path)
-    assert role.description["measures"]
-    sent = Sent()
-    job = {"time": {"target": "a.so", "llvm": "b.so"}, "executor": "vm", "inputs": [{}]}
-    role.measure(job, 5.0, sent)
-    (fact,) = sent.messages
-    assert fact["value"] == {"target": [2.0, 3.0], "llvm": [2.0, 3.0]}
-    (tmp_path / "hangs").mkdir()
-    role, calls = role_of(tmp_path / "hangs", measured="raise pytest_byoc.RunnerHung('slow')")
-    with pytest.raises(RunnerHung, match="slow"):
-        role.measure(job, 5.0, sent)
-    assert calls == ["reset"]
-
-
 @pytest.mark.once
 def test_a_lost_device_is_opened_again(pytester: pytest.Pytester, ir: str) -> None:
     lost = pytester.path / "lost"
@@ -283,7 +220,7 @@ def test_a_graph_with_which_the_device_is_lost_twice_is_inconclusive(
     pytester: pytest.Pytester, ir: str
 ) -> None:
     runner, log = mine(pytester, ir)
-    fault = f"if open({str(log)!r}).read().count('vm ') < 3: raise pytest_byoc.RunnerLost('usb')"
+    fault = f"if open({str(log)!r}).read().count('vm ') < 4: raise pytest_byoc.RunnerLost('usb')"
     mine(pytester, ir, fault)
     result = with_runner(pytester, ir, runner, *ONE_CASE)
     # The only graph has not passed, so the session has not.
@@ -300,6 +237,7 @@ def test_a_graph_with_which_the_device_is_lost_twice_is_inconclusive(
     ("runner", "message"),
     [
         ("mine.py:Nothing", "Nothing"),
+        ("mysim", "names no runner: expected module:attribute"),
         ("mine.py:NUMBER", "expected an object with a method run(artifact, executor, inputs, timeout)"),
         ("rpc://127.0.0.1:1/pi", "no tracker answers at 127.0.0.1:1"),
         ({"command": "simulate {artifact}"}, "the command must contain {inputs}"),
@@ -315,17 +253,10 @@ def test_runners_that_cannot_be_used(pytester: pytest.Pytester, ir: str, runner:
     assert message in result.stdout.str() + result.stderr.str()
 
 
-@pytest.mark.parametrize("url", ["rpc://board", "rpc://board:9190", "rpc://board:x/pi", "rpc://:9190/pi"])
-def test_addresses_of_trackers(url: str) -> None:
-    with pytest.raises(Failure, match=r"expected rpc://HOST:PORT/KEY"):
-        rpc.parse(url)
-    assert rpc.parse("rpc://board:9190/rasp4b") == ("board", 9190, "rasp4b")
-
-
 def test_a_table_of_runner(tmp_path: Path) -> None:
     device = device_of(tmp_path, runner={"command": "sim"})
     assert device.is_foreign and device.in_words == "sim"
-    with pytest.raises(ValueError, match="a table of runner has one key"):
+    with pytest.raises(ValueError, match=r"a table of runner has one key, command, .* found cmd"):
         device_of(tmp_path, runner={"cmd": "sim"})
     with pytest.raises(ValueError, match="runner is empty"):
         device_of(tmp_path, runner="")
@@ -346,123 +277,6 @@ def test_bfloat16_goes_through_files(tmp_path: Path) -> None:
     x = np.array([[1.5, -2.0]], ml_dtypes.bfloat16)
     ((found,),) = runner.run(tmp_path / "a.so", "vm", [{"x": x}], 20.0)
     assert found.dtype == x.dtype and (found == x).all()
-
-
-# --- TVM's RPC ---------------------------------------------------------------------------------
-
-
-class Rpc:
-    """A tracker on this machine, with servers of the key "pi". Their processes end with `stop`."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._over = False
-        self.port = self._bound("tvm.exec.rpc_tracker")
-        self.server()
-
-    @property
-    def url(self) -> str:
-        return f"rpc://127.0.0.1:{self.port}/pi"
-
-    def server(self) -> None:
-        self._bound("tvm.exec.rpc_server", f"--tracker=127.0.0.1:{self.port}", "--key=pi")
-
-    def supervise(self) -> None:
-        """Starts another server where the last one has left the tracker, as Relax's do when they crash,
-        until `stop`."""
-        watch = (
-            "import time\nfrom tvm import rpc\n"
-            f"tracker = rpc.connect_tracker('127.0.0.1', {self.port})\n"
-            "while True:\n"
-            "    print(len(tracker.summary()['server_info']), flush=True)\n"
-            "    time.sleep(1)\n"
-        )
-        watching = subprocess.Popen(
-            [PYTHON, "-c", watch], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        self._started.append(watching)
-        assert watching.stdout is not None
-        for line in watching.stdout:
-            if line.strip() == b"0" and not self._over:
-                self.server()
-
-    def _bound(self, module: str, *arguments: str) -> int:
-        """Starts a program of TVM, and returns the port that it is bound to."""
-        log = self._folder / f"{len(self._started)}.log"
-        port = random.randrange(20000, 40000)
-        command = [PYTHON, "-m", module, "--host=127.0.0.1", f"--port={port}", f"--port-end={port + 99}"]
-        with log.open("wb") as printed:
-            process = subprocess.Popen(
-                [*command, *arguments], stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        self._started.append(process)
-        for _ in range(300):
-            if found := re.search(r"bind to (?:127\.0\.0\.1|0\.0\.0\.0):(\d+)", log.read_text()):
-                return int(found[1])
-            if self._over:
-                return port
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-        raise AssertionError(log.read_text())
-
-    def stop(self) -> None:
-        self._over = True
-        for process in self._started[::-1]:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-@pytest.fixture
-def rpc_pi(tmp_path: Path, ir: str) -> Iterator[Rpc]:
-    pytest.importorskip("tornado")
-    started = Rpc(tmp_path)
-    supervisor = threading.Thread(target=started.supervise)
-    supervisor.start()
-    yield started
-    started.stop()
-    supervisor.join()
-    started.stop()  # It may have started one more server.
-
-
-def test_rpc(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc) -> None:
-    cases = "nn.relu and (test_operator and float32 or test_speed)"
-    result = with_runner(pytester, ir, rpc_pi.url, "-k", cases, "--byoc-time")
-    assert result.ret == 0
-    found = report(pytester)
-    (speed,) = found["speed"]
-    assert speed["case"] == "speed[nn.relu]" and 0 < speed["target_us"] < 1e6
-    assert found["versions"]["runner"] == rpc_pi.url
-    assert sum(cell["passed"] for cell in found["cells"]) > 5
-    excluded = "executor vm: the runner cannot run it" in found["not_checked"]
-    assert excluded == (ir == "relay")
-
-
-#: What relu of a faulty target is in C: an artifact that is wrong, crashes, or hangs.
-RELU = {"wrong-result": "{x}", "crash": "*(volatile float*)8", "hang": "({{ while (1) {{}} 0; }})"}
-
-
-@pytest.mark.parametrize(
-    "outcome", ["wrong-result", *(pytest.param(o, marks=pytest.mark.once) for o in ("crash", "hang"))]
-)
-def test_faults_are_found_by_rpc(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc, outcome: str) -> None:
-    patch = Patch("kernels.py", '{x} > {zero} ? {x} : {zero}"', f'{RELU[outcome]}"')
-    target = apply(Fault("relu", 47, "", ("nn.relu",), "process", (patch,)), pytester.path)
-    partition = f"{target / '__init__.py'}:target"
-    result = with_runner(
-        pytester, ir, rpc_pi.url, "-x", *ONE_CASE, "--byoc-timeout=3", partition=partition
-    )
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    (failure,) = report(pytester)["failures"]
-    assert failure["outcome"] == outcome
-
-
-@pytest.mark.once
-def test_a_key_that_no_server_has(pytester: pytest.Pytester, ir: str, rpc_pi: Rpc) -> None:
-    result = with_runner(pytester, ir, rpc_pi.url.replace("/pi", "/raspberry"))
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "has no server with the key 'raspberry'; it has: pi" in result.stdout.str() + result.stderr.str()
 
 
 @pytest.mark.once

@@ -117,8 +117,17 @@ def _runner(value: Any, root: Path, where: str) -> Any:
         raise SettingsError(f"{where}: runner is empty: leave the key out where a loader runs artifacts")
     if isinstance(value, dict):
         if set(value) != {"command"} or not isinstance(value["command"], str):
-            raise SettingsError(f'{where}: a table of runner has one key: {{ command = "…" }}')
+            found = ", ".join(sorted(set(value) - {"command"})) or f"command = {value.get('command')!r}"
+            raise SettingsError(
+                f'{where}: a table of runner has one key, command, which is a string: {{ command = "…" }}; '
+                f"found {found}"
+            )
         return value
+    if not value.startswith("rpc://") and ":" not in value:
+        raise SettingsError(
+            f"{where}: runner = {value!r} names no runner: expected module:attribute or file.py:attribute, "
+            '"rpc://HOST:PORT/KEY", or a command: { command = "mysim {artifact} {inputs} {outputs}" }'
+        )
     module, _, attribute = value.rpartition(":")
     if value.startswith("rpc://") or not (module.endswith(".py") or os.sep in module):
         return value

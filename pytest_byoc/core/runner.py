@@ -14,17 +14,31 @@ else:
     Protocol = object
 
 
-class RunnerCrashed(Exception):
-    """Raised by a runner when the artifact has died on the device; the message says how.
+class RunnerError(Exception):
+    """Raised by a runner when a run has failed otherwise than by RunnerCrashed or RunnerHung.
 
     The target is charged with it.
+
+    message: what has happened, in one line.
+    printed: what the device has printed; reports show the end of it.
+    """
+
+    def __init__(self, message: str = "", printed: str = "") -> None:
+        super().__init__(message)
+        self.printed = printed
+
+
+class RunnerCrashed(RunnerError):
+    """Raised by a runner when the artifact has died on the device; the message says how.
+
+    The target is charged with it. It takes the same arguments as RunnerError.
     """
 
 
-class RunnerHung(Exception):
+class RunnerHung(RunnerError):
     """Raised by a runner when the artifact has not ended within its time limit.
 
-    The target is charged with it.
+    The target is charged with it. It takes the same arguments as RunnerError.
     """
 
 
@@ -49,10 +63,13 @@ class Runner(Protocol):
     ) -> Sequence[Sequence[np.ndarray]]:
         """Loads an artifact, and runs it with each set of inputs in turn.
 
-        artifact: the shared library that TVM's `export_library` wrote. executor: the executor that it
-        was built for. inputs: each set has the arrays of main's parameters by name, in their order.
-        timeout: seconds for all of it. Returns a list of outputs for each set. Raises RunnerCrashed,
-        RunnerHung or RunnerLost; another exception is reported as an error of the run.
+        artifact: the shared library that TVM's `export_library` wrote.
+        executor: the executor that it was built for.
+        inputs: each set has the arrays of main's parameters by name, in their order.
+        timeout: seconds for all of it. A call that takes 5 seconds longer is ended with its process.
+
+        Returns a list of outputs for each set. Raises RunnerCrashed, RunnerHung or RunnerLost; another
+        exception is reported as an error of the run.
         """
         raise NotImplementedError
 

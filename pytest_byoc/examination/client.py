@@ -57,6 +57,7 @@ class Worker:
     """
 
     _start_timeout = START_TIMEOUT
+    _slack = SLACK
 
     def __init__(
         self, python: str, config: Mapping[str, Any], timeout: float,
@@ -78,7 +79,7 @@ class Worker:
         self._scratch: Scratch | None = None
         self._resident = 0
         #: The most seconds between two messages of a job, and the time when the next one is due.
-        self._allowed = timeout + SLACK
+        self._allowed = timeout + self._slack
         self._deadline = 0.0
         self._report = JobReport()
         #: Whether the other side has closed the connection.
@@ -210,9 +211,13 @@ class Worker:
         code = self._process.returncode
         return f"died of {signal_name(-code)}" if code < 0 else f"exited with status {code}"
 
-    def _said(self) -> str:
+    def _printed(self) -> str:
+        """Returns the end of what the worker has printed."""
         self._output.seek(0)
-        text = self._output.read()[-3000:].decode(errors="replace").strip()
+        return self._output.read()[-3000:].decode(errors="replace").strip()
+
+    def _said(self) -> str:
+        text = self._printed()
         return f" It printed:\n{text}" if text else ""
 
     # --- jobs --------------------------------------------------------------------------------
@@ -235,7 +240,7 @@ class Worker:
             if gone or (self._resident and self._memory() - self._resident > GROWTH):
                 self._start_again()
             assert self._socket is not None
-            self._allowed = timeout + SLACK
+            self._allowed = timeout + self._slack
             self._deadline = time.monotonic() + self._allowed
             self._report = JobReport()
             try:
@@ -320,8 +325,8 @@ class Worker:
         """Returns the end of a job whose worker has ended, or has hung and been stopped."""
         return {
             "stage": stage, "hung": hung, "signal": None if hung else "lost with its worker",
-            "status": None, "seconds": {}, "garbage": False, "printed": self._said(), "cpu": {},
-            "peak_kib": 0,
+            "status": None, "seconds": {}, "garbage": False, "printed": self._printed(), "cpu": {},
+            "peak_kib": 0, "limit": self._allowed - self._slack,
         }
 
     def _is_over(self) -> bool:

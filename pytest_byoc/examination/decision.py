@@ -39,9 +39,9 @@ def decide(evidence: Evidence, judgement: Judgement) -> Verdict:
     findings = sorted({(f.identity, f.message): f for f in reported}.values(), key=_rank)
     offloaded, placement = evidence.offloaded(), evidence.placement()
     notes: list[str] = []
-    reference_fault = _reference_fault(evidence)
-    if reference_fault:
-        notes.append(reference_fault)
+    fault_of_llvm = reference_fault(evidence)
+    if fault_of_llvm:
+        notes.append(fault_of_llvm)
         findings = [f for f in findings if not _shared_with_reference(f, evidence)]
         if not any(offloaded):
             # No region computes anything, so the target can't be the cause of wrong values.
@@ -57,7 +57,7 @@ def decide(evidence: Evidence, judgement: Judgement) -> Verdict:
         return replace(verdict, outcome=findings[0].outcome)
     if judgement.suspicions:
         return replace(verdict, outcome=ORACLE_SUSPECT, notes=(*notes, *judgement.suspicions))
-    if reference_fault:
+    if fault_of_llvm:
         return replace(verdict, outcome=REFERENCE_WRONG)
     if not any(offloaded):
         return replace(verdict, outcome=NOT_OFFLOADED)
@@ -131,7 +131,10 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
                     ERROR, message["stage"], raised["type"],
                     f"{message['stage']} raised {raised['type']}{how}{exception_text(raised['message'])}"
                     + _out_of_memory(raised, report),
-                    {"exception": raised, "executor": message.get("executor")},
+                    {
+                        "exception": raised, "executor": message.get("executor"),
+                        **({"printed": message["printed"]} if "printed" in message else {}),
+                    },
                 )
             )
         process = "fresh process" if where else "process"
@@ -159,7 +162,10 @@ def _death(report: JobReport, where: str, process: str) -> Finding:
     circumstances = f"{f' {how}' if how else ''}{_WHEN.get(stage, '')}"
     if died == "hung":
         outcome, text = HANG, f"the {process} hung in the stage {stage}{circumstances} and was killed"
-        if end.get("limit"):
+        if "told" in end:
+            text = f"the artifact hung in the stage {stage}{circumstances}, as the runner says"
+            text += f": {end['told']}" if end["told"] else ""
+        elif end.get("limit"):
             text += f": the limit of a stage is {end['limit']:g} s"
             shorter = ", shorter than --byoc-timeout since the target has hung before"
             text += shorter if end.get("shortened") else " (--byoc-timeout)"
@@ -207,7 +213,7 @@ def _ran_before(message: dict[str, Any], report: JobReport) -> bool:
     return message.get("check") == "rerun" and message["stage"] == "run" and message["executor"] in ran
 
 
-def _reference_fault(evidence: Evidence) -> str | None:
+def reference_fault(evidence: Evidence) -> str | None:
     """Describes a fault of TVM's own build of the graph; None if it is right or was not made."""
     for report in (evidence.reference, evidence.confirmation, evidence.deployed):
         if report.died == "hung" and "hung" not in (evidence.target.died, evidence.loader.died):

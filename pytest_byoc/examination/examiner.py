@@ -70,15 +70,31 @@ class Examiner:
     def open(self) -> None:
         """Starts the workers, and tries the simplest graphs.
 
-        Raises WorkerError if a worker can't be started, or if the partition function returns no
-        IRModule.
+        Raises WorkerError if a worker can't be started, if a device can't run what TVM itself has built,
+        or if the partition function returns no IRModule.
         """
         with self.activity.during(
             f"starting the workers of {self.workers.name}, which import TVM and the target's code"
         ):
             self.workers.open()
         with self.activity.during(f"trying the simplest graphs with {self.workers.name}"):
+            self._try_device()
             self._try_out()
+
+    def _try_device(self) -> None:
+        """Has a device run what LLVM has built. Raises WorkerError if it can't: no verdict would tell
+        anything about the target."""
+        device = self.workers.declaration.device
+        if not device.is_elsewhere or self.workers.partition_only or self.settings.stages == "partition":
+            return
+        wrong = self._gatherer.try_device(default_case(_SIMPLEST[0], "float32").graph)
+        if wrong:
+            what = "runner" if device.runner else "loader"
+            raise WorkerError(
+                f"target {self.workers.name}: the {what} ({device.in_words}) does not run a graph of one "
+                f"{_SIMPLEST[0]} that TVM itself has built, so nothing of the target can be judged with it: "
+                f"{wrong}"
+            )
 
     def _try_out(self) -> None:
         self.partitions = Partitions(self.workers.target, self.peers, self.activity, self._limit)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import CHECKS, selection
+from ..config import plan
 from ..config.effort import EVERY, FIRST, Effort
 from ..core.graph import Graph
 from ..core.job_report import JobReport
@@ -19,6 +20,7 @@ from ..oracle import evaluation
 from ..reference_kernels import FULL
 from ..storage.scratch import Scratch
 from .companions import Companions
+from .decision import reference_fault
 from .on_device import play, runs_of
 from .returning_worker import DeviceLost
 from .subject import Subject
@@ -52,6 +54,30 @@ class Gatherer:
         if self._scratch is not None:
             self._scratch.remove()
         self._scratch = None
+
+    def try_device(self, graph: Graph) -> str:
+        """Has the device run a graph that LLVM has built, with each executor.
+
+        Returns what is wrong, in words; "" where nothing is, so that graphs can be examined there.
+        """
+        effort = plan.every_graph()
+        subject, folder = Subject.of(graph, effort), self._new_folder()
+        job = self._job(subject, effort, folder)
+        for executor in self._workers.executors:
+            evidence = Evidence(
+                graph, job["inputs"], job["constants"], [], JobReport(), JobReport(), deterministic=True
+            )
+            self._expect(evidence, subject)
+            try:
+                said = evidence.confirmation = self._llvm_on_device(job, executor)
+            except DeviceLost as e:
+                return str(e)
+            wrong = f"the process {said.ended}" if said.died else reference_fault(evidence)
+            if wrong:
+                text = str((said.end or {}).get("printed", "")).strip()
+                return f"{wrong} (executor {executor})" + (f". It printed:\n{text}" if text else "")
+        shutil.rmtree(folder, ignore_errors=True)
+        return ""
 
     def gather(self, subject: Subject, effort: Effort) -> tuple[Evidence, Judgement]:
         """Returns the evidence on a subject, and the findings of the checks in it.

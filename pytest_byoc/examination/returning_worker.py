@@ -18,6 +18,8 @@ RETURNING, BETWEEN = 180.0, 5.0
 MOST = 3
 #: Seconds in which a runner has to close.
 CLOSING = 10.0
+#: Seconds beyond its time limit in which a runner of the user's has to return from a call.
+_RETURN = 5.0
 
 
 class DeviceLost(Exception):
@@ -32,6 +34,13 @@ class ReturningWorker(Worker):
     _job: Mapping[str, Any] = {}
     _job_timeout: float | None = None
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        runner = self._config.get("runner", "")
+        if isinstance(runner, str) and runner and not runner.startswith("rpc://"):
+            # Ours keep to the limit, of which each run of a command has its own.
+            self._slack = _RETURN
+
     @property
     def device(self) -> str:
         """Returns what the device is reached by, for messages."""
@@ -42,8 +51,9 @@ class ReturningWorker(Worker):
         super().submit(job, timeout)
 
     def stop(self) -> None:
-        """Ends the worker. A runner has CLOSING seconds to close."""
-        if self._socket is not None and self._config["role"] == "runner" and self._process is not None:
+        """Ends the worker. A runner that does not hang has CLOSING seconds to close."""
+        has_runner = self._config["role"] == "runner" and not self._working
+        if has_runner and self._socket is not None and self._process is not None:
             self._socket.close()
             self._socket = None
             with suppress(subprocess.TimeoutExpired):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..config import plan
+from ..core.job_report import JobReport
 from ..core.jobs import Job
 from ..evidence.evidence import Evidence
 from ..evidence.speed import Speed, Times
+from .signature import exception_text
 from .workers import Workers
 
 
@@ -29,13 +31,21 @@ def measure(workers: Workers, job: Job, evidence: Evidence, limit: float) -> Non
         return
     artifacts = {"target": target, "llvm": llvm}
     workers.loader.submit({**usual, "time": artifacts}, limit)
-    for _, seconds in workers.loader.collect().facts("seconds"):
+    said = workers.loader.collect()
+    for _, seconds in said.facts("seconds"):
         if all(runs and min(runs) > 0 for runs in seconds.values()):
             times = {name: Times.of(runs) for name, runs in seconds.items()}
             peaks = {} if workers.by_runner else _peaks(workers, usual, artifacts, limit)
             evidence.speed = Speed(executor, times["target"], times["llvm"], **peaks)
     if evidence.speed is None:
-        evidence.loader.withdraw((), plan.SPEED, "no times were measured")
+        evidence.loader.withdraw((), plan.SPEED, f"no times were measured{_why(said)}")
+
+
+def _why(said: JobReport) -> str:
+    """Returns ": " and why a job of measuring has sent no times; "" where the device knows none."""
+    for message in said.raised():
+        return exception_text(message["raised"]["message"])
+    return f": the process {said.ended}" if said.died else ""
 
 
 def _peaks(

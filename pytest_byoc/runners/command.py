@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.errors import Failure
 from ..core.names import signal_name
-from ..core.runner import RunnerCrashed, RunnerHung
+from ..core.runner import RunnerCrashed, RunnerError, RunnerHung
 
 _Read = TypeVar("_Read")
 #: The places of the command where paths and names are put.
@@ -80,10 +80,14 @@ class CommandRunner:
             made.mkdir()
             _write(given, arrays)
             places = dict(zip(PLACES, (str(artifact), str(given), str(made), executor)))
-            self._call([_filled(word, places) for word in self._words], timeout)
-            return read(made)
+            printed = self._call([_filled(word, places) for word in self._words], timeout)
+            try:
+                return read(made)
+            except (ValueError, OSError) as e:
+                raise RunnerError(str(e), printed) from None
 
-    def _call(self, words: Sequence[str], timeout: float) -> None:
+    def _call(self, words: Sequence[str], timeout: float) -> str:
+        """Runs a command, and returns what it has printed. Raises RunnerError where it fails."""
         with tempfile.TemporaryFile() as printed:
             try:
                 process = subprocess.Popen(
@@ -95,18 +99,20 @@ class CommandRunner:
             try:
                 status = process.wait(timeout)
             except subprocess.TimeoutExpired:
-                raise RunnerHung("it has run for more than %g s" % timeout) from None
+                status = None
             finally:
                 _end_all(process)
             printed.seek(0)
             said = printed.read()[-_TAIL:].decode(errors="replace").strip()
+        if status is None:
+            raise RunnerHung("the command had not ended after %g s" % timeout, said)
         if status < 0 or status in _OF_SIGNALS:
             number = -status if status < 0 else status - 128
-            raise RunnerCrashed("died of %s. %s" % (signal_name(number), said))
+            raise RunnerCrashed("died of %s" % signal_name(number), said)
         if status:
-            raise RuntimeError(
-                "%s\nthe command exited with status %d: %s" % (said, status, said.rpartition("\n")[2])
-            )
+            last = said.rpartition("\n")[2] or "it printed nothing"
+            raise RunnerError("the command exited with status %d: %s" % (status, last), said)
+        return said
 
 
 def _filled(word: str, places: Mapping[str, str]) -> str:
@@ -138,7 +144,7 @@ def _outputs(folder: Path) -> list[np.ndarray]:
         array = np.load(path, allow_pickle=False)
         outputs.append(_as_bfloat16(array) if array.dtype == np.dtype("V2") else array)
     if not outputs:
-        raise RuntimeError("the command has written no 0.npy into its folder for outputs")
+        raise ValueError("the command has written no 0.npy into its folder for outputs")
     return outputs
 
 
@@ -146,10 +152,13 @@ def _seconds(folder: Path) -> list[float]:
     path = folder / SECONDS
     if not path.exists():
         return []
-    written = json.loads(path.read_text())
+    try:
+        written = json.loads(path.read_text())
+    except ValueError as e:
+        raise ValueError("%s cannot be read: %s" % (SECONDS, e)) from None
     values = written if isinstance(written, list) else [written]
     if not values or not all(isinstance(v, (int, float)) and v > 0 for v in values):
-        raise RuntimeError("%s must hold a positive number, or a list of them: %r" % (SECONDS, written))
+        raise ValueError("%s must hold a positive number, or a list of them: %r" % (SECONDS, written))
     return [float(v) for v in values]
 
 

@@ -33,6 +33,8 @@ class RunnerRole:
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Raises Failure for a runner that can't be used, and RunnerLost where there is no device."""
         self.runner = _runner(config["runner"], config["ir"])
+        #: Whether a process is started for each set of inputs, which has a time limit of its own.
+        self._has_command = isinstance(config["runner"], Mapping)
         optional(self.runner, "open")
         described = optional(self.runner, "describe") or {}
         self.description = {
@@ -46,9 +48,9 @@ class RunnerRole:
 
         Raises RunnerCrashed, RunnerHung and RunnerLost.
         """
-        reporter.stage("time")
         seconds = {}
         for name, path in job["time"].items():
+            reporter.stage("time")
             try:
                 found = self.runner.seconds(Path(path), job["executor"], job["inputs"][0], timeout)
             except (RunnerCrashed, RunnerHung) as e:
@@ -64,7 +66,6 @@ class RunnerRole:
         anew, which tells the check that fails. Raises RunnerCrashed, RunnerHung and RunnerLost.
         """
         for load, runs in _by_artifact(steps):
-            reporter.stage("run")
             try:
                 self._run(load, runs, runs, timeout, reporter)
             except RunnerLost:
@@ -101,17 +102,22 @@ class RunnerRole:
     ) -> None:
         """Makes runs of an artifact in one call, and sends the outputs of those that are wanted."""
         path, inputs = Path(load["load"]), [run["inputs"] for run in runs]
-        results = self.runner.run(path, load["with"], inputs, timeout)
-        if not isinstance(results, (list, tuple)):
-            raise TypeError(
-                "the runner's method run returned %s, expected a list of outputs for each set of inputs"
-                % type(results).__name__
-            )
-        if len(results) != len(inputs):
-            raise RuntimeError(
-                "the runner returned the outputs of %d runs for %d sets of inputs"
-                % (len(results), len(inputs))
-            )
+        results: list[Any] = []
+        for some in ([each] for each in inputs) if self._has_command else [inputs]:
+            # The host waits for each call a little longer than `timeout`.
+            reporter.stage("run")
+            found = self.runner.run(path, load["with"], some, timeout)
+            if not isinstance(found, (list, tuple)):
+                raise TypeError(
+                    "the runner's method run returned %s, expected a list of outputs for each set of inputs"
+                    % type(found).__name__
+                )
+            if len(found) != len(some):
+                raise RuntimeError(
+                    "the runner returned the outputs of %d runs for %d sets of inputs"
+                    % (len(found), len(some))
+                )
+            results += found
         for run, outputs in zip(runs, results):
             if any(run is w for w in wanted):
                 value = {"number": run["number"], "outputs": [np.asarray(output) for output in outputs]}
@@ -124,8 +130,7 @@ class RunnerRole:
         self._reset(error)
         if isinstance(error, (RunnerCrashed, RunnerHung)):
             raise error
-        described = {"raised": describe_exception(error), "stage": "run"}
-        reporter.send({**described, "check": run["check"], "executor": run["executor"]})
+        reporter.send({**_raised(error, "run"), "check": run["check"], "executor": run["executor"]})
 
     def _reset(self, error: Exception) -> None:
         if isinstance(error, (RunnerCrashed, RunnerHung)):
@@ -152,6 +157,12 @@ def _runner(given: Any, ir: str) -> Any:
             % (given, type(runner).__name__)
         )
     return runner
+
+
+def _raised(error: Exception, stage: str) -> dict[str, Any]:
+    """Returns the entries of a message on an exception, with what the device has printed."""
+    printed = getattr(error, "printed", "")
+    return {"raised": describe_exception(error), "stage": stage, **({"printed": printed} if printed else {})}
 
 
 def _by_artifact(steps: Sequence[Step]) -> Iterator[tuple[Step, list[Step]]]:
@@ -182,9 +193,9 @@ class RunnerServer:
             else:
                 self._role.play(job["tape"], timeout, reporter)
         except RunnerHung as e:
-            end.update(hung=True, printed=str(e))
+            end.update(hung=True, printed=e.printed, told=str(e))
         except RunnerCrashed as e:
-            end.update(signal=str(e) or "crashed")
+            end.update(signal=str(e) or "crashed", printed=e.printed)
         except RunnerLost as e:
             end.update(lost=str(e))
         reporter.send({"done": True})
@@ -199,4 +210,4 @@ class RunnerServer:
             raise
         except Exception as e:
             # A runner that can't measure can still run.
-            reporter.send({"raised": describe_exception(e), "stage": "time", "check": "", "executor": None})
+            reporter.send({**_raised(e, "time"), "check": "", "executor": None})
