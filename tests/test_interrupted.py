@@ -134,6 +134,7 @@ def test_an_interrupted_session_writes_its_report(
     assert process.returncode == pytest.ExitCode.INTERRUPTED, seen + rest
     data = report(pytester)
     assert data["gate"] == {"exit": 2, "problems": [], "notes": []}
+    assert "everything left when the session was interrupted" in data["not_checked"]
     assert data["outcomes"]["error"] >= 2
     (failure,) = data["failures"]
     assert failure["count"] >= 2 and Path(failure["graph"]).is_file()

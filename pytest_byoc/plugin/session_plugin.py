@@ -207,9 +207,12 @@ class ActivePlugin:
         """Removes the traceback entries without a line, which CPython 3.11 makes where a signal
         arrives: pytest would fail on them, and the session would not end as interrupted.
 
-        If the session could not go on, records the reason. A process of pytest-xdist also sends it
-        to the controller, which ends the session of the others."""
+        If the session was interrupted, or could not go on, records it. If it could not go on, a process
+        of pytest-xdist also sends the reason to the controller, which ends the session of the others."""
         excinfo.traceback = excinfo.traceback.filter(_has_line)
+        if isinstance(excinfo.value, KeyboardInterrupt):
+            for record in self._records():
+                record.not_checked.append("everything left when the session was interrupted")
         if isinstance(excinfo.value, SessionEnded):
             for record in self._records():
                 record.not_checked.append(f"everything left when the session ended: {excinfo.value.msg}")
