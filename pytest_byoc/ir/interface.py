@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..core.graph import Graph
     from ..core.openings import OpenExtent
+    from .calls import Calls
     from .dlpack import Placed
     from .given_patterns import GivenPatterns
     from .main_function import Type
@@ -323,6 +324,12 @@ class IR(Protocol):
 
         opened: the extents of inputs that have no fixed size: variables in Relax, `Any` in Relay.
         """
+
+    def calls(self, module: Any) -> Calls:
+        """Returns main as calls of operators, with names for its values. Raises NotReadable."""
+
+    def calls_function(self, module: Any, function: Any) -> bool:
+        """Returns whether TVM compiles the one operator of a module's main to this TIR function."""
 
     def output_types(self, module: Any) -> list[str]:
         """Returns the types that TVM infers for main's outputs, written like TensorType."""

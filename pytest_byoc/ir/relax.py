@@ -14,6 +14,7 @@ from ..core.graph import Graph, Node, Source, TensorType
 from ..core.openings import OpenExtent
 from . import relax_modules
 from .assembly import NotLowered, assemble
+from .calls import Calls
 from .given_patterns import GIVEN, GivenPatterns
 from .interface import Executable, Modules
 from .machine import MACHINE
@@ -240,6 +241,20 @@ class _Maker:
         from tvm import relax
 
         return self.builder.emit(relax.TupleGetItem(whole, index))
+
+
+def calls(module: Any) -> Calls:
+    """Returns main as calls of operators, with names for its values. Raises NotReadable."""
+    from .relax_calls import read
+
+    return read(module)
+
+
+def calls_function(module: Any, function: Any) -> bool:
+    """Returns whether TVM compiles the one operator of a module's main to this TIR function."""
+    from . import relax_calls
+
+    return relax_calls.calls_function(module, function)
 
 
 def output_types(module: Any) -> list[str]:

@@ -14,6 +14,7 @@ from ..core.graph import Graph, Node, Source, TensorType
 from ..core.openings import OpenExtent
 from . import relay_modules
 from .assembly import NotLowered, assemble
+from .calls import Calls
 from .given_patterns import GIVEN, GivenPatterns
 from .interface import Modules
 from .main_function import Type, main_of, tensor_type
@@ -236,6 +237,18 @@ class _Maker:
 
     def field(self, name: str, whole: Any, index: int) -> Any:
         return self.ops.TupleGetItem(whole, index)
+
+
+def calls(module: Any) -> Calls:
+    """Returns main as calls of operators, with names for its values. Raises NotReadable."""
+    from .relay_calls import read
+
+    return read(module)
+
+
+def calls_function(module: Any, function: Any) -> bool:
+    """Returns False: Relay's frontends call no TIR functions."""
+    return False
 
 
 def output_types(module: Any) -> list[str]:

@@ -117,10 +117,15 @@ def check_parameter(t: TensorType, dtype: str, x: TensorType, axis: int | None, 
         raise TypeRuleError("%s of the shape %s does not fit %s" % (what, t.shape, x))
 
 
-def check_parameters(types: Sequence[TensorType], x: TensorType, axis: int | None) -> None:
-    """Checks a scale and a zero point, in this order; raises TypeRuleError."""
+def check_parameters(
+    types: Sequence[TensorType], x: TensorType, axis: int | None, quantized: str = "int32"
+) -> None:
+    """Checks a scale and a zero point, in this order; raises TypeRuleError.
+
+    quantized: the dtype of the quantised values, in which Relax takes zero points too.
+    """
     check_parameter(types[0], "float32", x, axis, "a scale")
-    check_parameter(types[1], "int32", x, axis, "a zero point")
+    check_parameter(types[1], quantized if types[1].dtype == quantized else "int32", x, axis, "a zero point")
 
 
 # --- qnn.quantize, qnn.dequantize --------------------------------------------------------------------
@@ -131,8 +136,9 @@ def _quantize_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 
 
 def _quantize_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    check_parameters(types[1:], types[0], attrs["axis"])
-    return (TensorType(types[0].shape, attrs["out_dtype"]),)
+    x, out = types[0], attrs["out_dtype"]
+    check_parameters(types[1:], x, attrs["axis"], out if x.dtype.startswith("float") else x.dtype)
+    return (TensorType(x.shape, out),)
 
 
 def _quantize_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
