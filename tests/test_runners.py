@@ -67,7 +67,8 @@ def test_a_simulator_that_misbehaves(
     assert text in failure["message"] and "power on" not in failure["message"]
     # The simulator that dies of a signal does not get to print.
     printed = {"crash": [], "hang": ["simulator: power on", "simulator: waiting for DMA"]}
-    assert fault == "lie" or failure["details"].get("printed", [])[:2] == printed.get(fault, ["simulator: power on"])
+    shown = failure["details"].get("printed", [])[:2]
+    assert fault == "lie" or shown == printed.get(fault, ["simulator: power on"])
 
 
 @pytest.mark.once
@@ -172,7 +173,7 @@ def test_an_object_of_the_vendor(pytester: pytest.Pytester, ir: str) -> None:
 
 @pytest.mark.once
 def test_a_call_that_does_not_keep_to_its_limit_is_ended(pytester: pytest.Pytester, ir: str) -> None:
-    runner, log = mine(pytester, ir, "print('waiting for the board'); __import__('time').sleep(600)")
+    runner, _ = mine(pytester, ir, "print('waiting for the board'); __import__('time').sleep(600)")
     result = with_runner(pytester, ir, runner, *ONE_CASE, "--byoc-timeout=2", "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report(pytester)["failures"]

@@ -12,7 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ..core import files
 from ..core.irs import IRS
 from ..core.names import printable
 from ..core.target import EXAMPLES
@@ -20,11 +19,7 @@ from ..worker.libraries import is_path
 from . import device
 from .device import Device
 from .errors import SettingsError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from .tables import read_table
 
 
 @dataclass(frozen=True)
@@ -62,23 +57,9 @@ class TargetDeclaration:
 def read_tables(root: Path) -> dict[str, dict[str, Any]]:
     """Returns the tables [tool.pytest-byoc.targets.NAME] of the project's pyproject.toml. Raises
     SettingsError for a file that cannot be read and for unknown keys."""
-    path = root / "pyproject.toml"
-    if not path.is_file():
-        return {}
-    try:
-        tables: Any = tomllib.loads(files.read(path).decode("utf-8"))
-    except OSError as e:
-        raise SettingsError(f"{path} cannot be read: {e.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise SettingsError(f"{path} is not valid TOML: {e}") from None
-    for key in ("tool", "pytest-byoc", "targets"):
-        tables = tables.get(key, {})
-        if not isinstance(tables, dict):
-            raise SettingsError(f"{path}: {key} must be a table, as in [tool.pytest-byoc.targets.NAME]")
+    tables = read_table(root, "targets")
     for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise SettingsError(f"{path}: [tool.pytest-byoc.targets] must hold one table per target")
-        _check_table(table, f"{path}: [tool.pytest-byoc.targets.{name}]")
+        _check_table(table, f"{root / 'pyproject.toml'}: [tool.pytest-byoc.targets.{name}]")
     return tables
 
 

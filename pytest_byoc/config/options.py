@@ -132,6 +132,11 @@ OPTIONS: tuple[Option, ...] = (
         "paths", form=REPEATED, ini=False,
     ),
     Option(
+        "model",
+        "check only this model (ONNX, TVM's JSON, file.py:function), or those in this folder (repeatable)",
+        "PATH", form=REPEATED, ini=False,
+    ),
+    Option(
         "corpus", "saved graph, or folder of saved graphs, to check in every session (repeatable)", "PATH",
         "paths", form=REPEATED,
     ),

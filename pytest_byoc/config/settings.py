@@ -13,6 +13,7 @@ import pytest
 from .declarations import TargetDeclaration, declare
 from .errors import SettingsError
 from .levels import Level
+from .models import Model, models
 from .options import BY_NAME, OPTIONS, VALUE
 from .shard import Shard
 from .values import paths, seed, select_operators, value_of
@@ -74,6 +75,8 @@ class Settings:
     stages: str | None = None
     #: The part of the session that is run; None: all of it.
     shard: Shard | None = None
+    #: The whole models that are examined in place of the suite.
+    models: tuple[Model, ...] = ()
     #: The report whose durations divide a session into shards.
     costs: Path | None = None
 
@@ -107,6 +110,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         memory_bytes=options["memory"] << 20,
         report=report,
         replay=tuple(invocation / p for p in config.option.byoc_replay or ()),
+        models=models(config.option.byoc_model or (), invocation, config.rootpath),
         failures=failures,
         waivers=options["waivers"],
         update_waivers=update,

@@ -57,6 +57,8 @@ class Job(_Required, total=False):
 
     #: TVM's JSON of the module; without it, the worker lowers the graph.
     module: str
+    #: The file of the imported module of a whole model (`worker/model_import.py`).
+    model: str
     #: For the checks that need them: the graph for a larger batch (`larger`), with other constants
     #: (`twin`) and with open extents (`openings`).
     larger: OtherGraph

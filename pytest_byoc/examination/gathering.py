@@ -132,6 +132,10 @@ class Gatherer:
         }
         if subject.module is not None:
             job["module"] = subject.module
+        if subject.model:
+            # Its graph describes it, but is not what is lowered, so nothing can be derived from it.
+            job["model"] = subject.model
+            return job
         twin, larger = self._companions.others(subject.graph, checks)
         if twin is not None:
             job["twin"] = twin

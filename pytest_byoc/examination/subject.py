@@ -20,7 +20,8 @@ class Subject:
 
     inputs: sets of inputs, each {name: array}. module: TVM's JSON of the module, if it is not
     lowered from the graph. expected: the outputs for each set of inputs, if they do not come from
-    the oracle.
+    the oracle. model: the file of the imported module of a whole model, which its graph describes; ""
+    for other graphs.
     """
 
     graph: Graph
@@ -28,6 +29,7 @@ class Subject:
     constants: Mapping[str, np.ndarray]
     module: str | None = None
     expected: Sequence[Sequence[Bounded]] | None = None
+    model: str = ""
 
     @classmethod
     def of(cls, graph: Graph, effort: Effort) -> Subject:

@@ -15,6 +15,8 @@ from .waivers import matches, may_start_with
 
 #: The parameters of the suite's tests; they determine the cases of a test.
 PARAMETERS = ("byoc_entry", "byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
+#: The parameter of the tests of whole models, which run alone.
+MODEL = "byoc_model"
 #: The file of the tests that measure.
 SPEED_FILE = "test_speed"
 #: The first word of case ids for an operator among others, by the file of the test.
@@ -35,6 +37,8 @@ def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
         return f"{AMONG_OTHERS.get(file, 'random')}[{value}]"
     if parameter == "byoc_pattern":
         return speed_case(value) if file == SPEED_FILE else f"{value}["
+    if parameter == MODEL:
+        return f"model[{value}]"
     if parameter == "structure" and file == "test_thorough":
         return thorough_case(value)
     return str(value)

@@ -6,7 +6,8 @@ their fields, other names of a variable) is resolved.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple, Union
+from contextlib import contextmanager
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -33,23 +34,25 @@ class Call(NamedTuple):
     op: the operator's name, without `relax.`. arguments: names of tensors, tuples of them, or `Given`.
     attrs: the attributes as Python's own values. outputs, types: names and types of the results.
     function: the TIR function that is called in the operator's place, as frontends do where the IR lacks
-    one; then op is the function's name.
+    one; then op is the function's name. region: the number of the call of a compiled region that holds
+    it; None outside of regions.
     """
 
     op: str
     arguments: Sequence[Any]
     attrs: Mapping[str, Any]
-    outputs: Tuple[str, ...]
-    types: Tuple[TensorType, ...]
+    outputs: tuple[str, ...]
+    types: tuple[TensorType, ...]
     function: Any = None
+    region: int | None = None
 
     @property
-    def operands(self) -> Tuple[str, ...]:
+    def operands(self) -> tuple[str, ...]:
         """Returns the names of the tensors that the call reads, in their order."""
         return tuple(name for a in self.arguments if not isinstance(a, Given) for name in _names(a))
 
     @property
-    def given(self) -> Tuple[Any, ...]:
+    def given(self) -> tuple[Any, ...]:
         """Returns the values of the other arguments."""
         return tuple(a.value for a in self.arguments if isinstance(a, Given))
 
@@ -61,19 +64,19 @@ class Calls(NamedTuple):
     results.
     """
 
-    inputs: Dict[str, TensorType]
-    constants: Dict[str, np.ndarray]
-    calls: List[Call]
-    outputs: Tuple[str, ...]
+    inputs: dict[str, TensorType]
+    constants: dict[str, np.ndarray]
+    calls: list[Call]
+    outputs: tuple[str, ...]
 
-    def types(self) -> Dict[str, TensorType]:
+    def types(self) -> dict[str, TensorType]:
         """Returns the type of each tensor by name."""
         constants = {n: TensorType(a.shape, str(a.dtype)) for n, a in self.constants.items()}
         results = {n: t for c in self.calls for n, t in zip(c.outputs, c.types)}
         return {**self.inputs, **constants, **results}
 
 
-def attributes(attrs: Any) -> Dict[str, Any]:
+def attributes(attrs: Any) -> dict[str, Any]:
     """Returns a call's attributes as Python's own values."""
     if attrs is None:
         return {}
@@ -104,7 +107,7 @@ def plain(value: Any) -> Any:
         return str(value)
 
 
-def _names(value: Value) -> Tuple[str, ...]:
+def _names(value: Value) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(n for v in value for n in _names(v))
 
 
@@ -112,10 +115,12 @@ class Reader:
     """A reader of a main function; subclasses know the IR's expressions."""
 
     def __init__(self) -> None:
-        self.inputs: Dict[str, TensorType] = {}
-        self.constants: Dict[str, np.ndarray] = {}
-        self.calls: List[Call] = []
-        self._taken: set = set()
+        self.inputs: dict[str, TensorType] = {}
+        self.constants: dict[str, np.ndarray] = {}
+        self.calls: list[Call] = []
+        self._taken: set[str] = set()
+        self._region: int | None = None
+        self._regions = 0
 
     def name(self, wanted: str) -> str:
         """Returns a name that no other value has."""
@@ -144,6 +149,15 @@ class Reader:
         self.inputs[name] = self.type(type_, "the parameter " + name)
         return name
 
+    @contextmanager
+    def within(self, is_region: bool) -> Iterator[None]:
+        """Notes that the calls that follow are in a function that is called, which may be a region."""
+        before = self._region
+        if is_region and before is None:
+            self._region, self._regions = self._regions, self._regions + 1
+        yield
+        self._region = before
+
     def result(self, value: Value) -> Calls:
         """Returns what was read. value: main's result."""
         return Calls(self.inputs, self.constants, self.calls, _names(value))
@@ -158,7 +172,7 @@ class Reader:
         names = ["v%d" % number] if len(types) == 1 else ["v%d_%d" % (number, i) for i in range(len(types))]
         outputs = tuple(map(self.name, names))
         found = tuple(self.type(t, op) for t in types)
-        self.calls.append(Call(op, arguments, attributes(attrs), outputs, found, function))
+        self.calls.append(Call(op, arguments, attributes(attrs), outputs, found, function, self._region))
         return outputs if is_tuple else outputs[0]
 
     @staticmethod

@@ -328,6 +328,15 @@ class IR(Protocol):
     def calls(self, module: Any) -> Calls:
         """Returns main as calls of operators, with names for its values. Raises NotReadable."""
 
+    def folded(self, module: Any) -> Any:
+        """Returns a module in which what depends on constants alone is a constant."""
+
+    def bound(self, module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+        """Returns a module in which parameters of main, by name, are constants."""
+
+    def to_json(self, module: Any) -> str:
+        """Returns TVM's JSON of a module, with the elements of its constants."""
+
     def calls_function(self, module: Any, function: Any) -> bool:
         """Returns whether TVM compiles the one operator of a module's main to this TIR function."""
 

@@ -250,6 +250,29 @@ def calls(module: Any) -> Calls:
     return read(module)
 
 
+def folded(module: Any) -> Any:
+    """Returns a module in which what depends on constants alone is a constant."""
+    from tvm import relax
+
+    return relax.transform.FoldConstant()(module)
+
+
+def bound(module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Returns a module in which parameters of main, by name, are constants."""
+    import tvm
+    from tvm import relax
+
+    params = {name: tvm.runtime.tensor(array) for name, array in arrays.items()}
+    return relax.transform.BindParams("main", params)(module)
+
+
+def to_json(module: Any) -> str:
+    """Returns TVM's JSON of a module, with the elements of its constants."""
+    import tvm
+
+    return str(tvm.ir.save_json(module))
+
+
 def calls_function(module: Any, function: Any) -> bool:
     """Returns whether TVM compiles the one operator of a module's main to this TIR function."""
     from . import relax_calls

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from collections.abc import Sequence
+from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
-from .calls import Calls, Given, NotReadable, Reader, Value, plain
+from .calls import Calls, Given, NotReadable, Reader, plain
+from .shared import has
 
 
 def read(module: Any) -> Calls:
@@ -35,15 +37,20 @@ class _Reader(Reader):
         self._module = module
 
     def read(self, main: Any) -> Calls:
-        self._values: Dict[Any, Any] = {p: self.parameter(p, _type(p)) for p in main.params}
-        if not isinstance(main.body, relax.SeqExpr):
-            raise NotReadable("main is no sequence of bindings")
-        for block in main.body.blocks:
+        self._values: dict[Any, Any] = {}
+        return self.result(self._of(main, [self.parameter(p, _type(p)) for p in main.params]))
+
+    def _of(self, function: Any, arguments: Sequence[Any]) -> Any:
+        """Returns the result of a function of the IR."""
+        self._values.update(zip(function.params, arguments))
+        if not isinstance(function.body, relax.SeqExpr):
+            raise NotReadable("a function is no sequence of bindings")
+        for block in function.body.blocks:
             for binding in block.bindings:
                 if not isinstance(binding, relax.VarBinding):
                     raise NotReadable("it has a %s" % type(binding).__name__)
                 self._values[binding.var] = self._value(binding.value)
-        return self.result(self._value(main.body.body))
+        return self._value(function.body.body)
 
     def _value(self, e: Any) -> Any:
         if isinstance(e, relax.Var):
@@ -60,12 +67,17 @@ class _Reader(Reader):
             return Given(plain(e))
         if isinstance(e, relax.Call):
             return self._call(e)
+        if isinstance(e, relax.Function):
+            return e
         raise NotReadable("it has a %s" % type(e).__name__)
 
-    def _call(self, e: Any) -> Value:
+    def _call(self, e: Any) -> Any:
         if not isinstance(e.op, tvm.ir.Op):
-            name = getattr(e.op, "name_hint", type(e.op).__name__)
-            raise NotReadable("it calls %s, which is no operator" % name)
+            called = self._module[e.op] if isinstance(e.op, tvm.ir.GlobalVar) else self._values.get(e.op)
+            if not isinstance(called, relax.Function):
+                raise NotReadable("it calls %s, which is no function of Relax" % e.op)
+            with self.within(has(called.attrs, "Codegen")):
+                return self._of(called, [self._value(a) for a in e.args])
         op = str(e.op.name)
         if op == "relax.call_tir":
             callee, arguments = e.args[0], e.args[1]

@@ -246,6 +246,31 @@ def calls(module: Any) -> Calls:
     return read(module)
 
 
+def folded(module: Any) -> Any:
+    """Returns a module in which what depends on constants alone is a constant."""
+    from tvm import relay
+
+    return relay.transform.InferType()(relay.transform.FoldConstant()(relay.transform.InferType()(module)))
+
+
+def bound(module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Returns a module in which parameters of main, by name, are constants."""
+    from tvm import relay
+    from tvm.relay.build_module import bind_params_by_name
+
+    params = {name: tensor(array) for name, array in arrays.items()}
+    module = relay.transform.InferType()(module)
+    module["main"] = bind_params_by_name(module["main"], params)
+    return module
+
+
+def to_json(module: Any) -> str:
+    """Returns TVM's JSON of a module, with the elements of its constants."""
+    import tvm
+
+    return str(tvm.ir.save_json(module))
+
+
 def calls_function(module: Any, function: Any) -> bool:
     """Returns False: Relay's frontends call no TIR functions."""
     return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,21 +34,36 @@ def evaluate(
     precision; by default it may run all of them. Raises KeyError for an operator without a kernel, and
     KernelError if a kernel raises.
     """
+    found = values(graph, arrays, precision, lowered)
+    return [found[o] for o in graph.outputs]
+
+
+def values(
+    graph: Graph,
+    arrays: Mapping[str, np.ndarray],
+    precision: Precision = FULL,
+    lowered: Sequence[bool] | None = None,
+    change: Callable[[Bounded], Bounded] = lambda result: result,
+) -> dict[str, Bounded]:
+    """Returns all values of the graph by name, with error bounds; raises as `evaluate` does.
+
+    change: is applied to each result before others are computed from it.
+    """
     lowered = [True] * len(graph.nodes) if lowered is None else lowered
-    values: dict[str, Bounded] = {
+    known: dict[str, Bounded] = {
         s.name: exact(arrays[s.name], s.type.dtype) for s in graph.sources()
     }
     folding, fusion = Folding(graph), Fusion(graph, precision)
     with np.errstate(all="ignore"):
         for node, offloaded in zip(graph.nodes, lowered, strict=True):
-            inputs = [values[i] for i in node.inputs]
+            inputs = [known[i] for i in node.inputs]
             first, *others = _applied(node, inputs, precision if offloaded else FULL)
-            first = folding.widen(node, values, first)
+            first = folding.widen(node, known, first)
             if offloaded:
-                first = fusion.widen(node, values, first)
+                first = fusion.widen(node, known, first)
             first = _with_narrow(node, inputs, first)
-            values.update(zip(node.outputs, (first, *others)))
-    return [values[o] for o in graph.outputs]
+            known.update(zip(node.outputs, map(change, (first, *others))))
+    return known
 
 
 def _applied(node: Node, inputs: Sequence[Bounded], precision: Precision) -> tuple[Bounded, ...]:

@@ -12,7 +12,7 @@ import pytest
 from ..config.levels import Level
 from ..config.plan import ALL_CHECKS, structures, thorough
 from ..config.settings import Settings
-from ..gate.planned import PARAMETERS, SPEED_FILE, Selection, case_of
+from ..gate.planned import MODEL, PARAMETERS, SPEED_FILE, Selection, case_of
 from ..generation import without_llvm
 from ..generation.structures import STRUCTURES
 from ..generation.systematic import EARLY, FEW, REST, Case, cases
@@ -47,6 +47,7 @@ _COSTS = {
     "test_onnx.py": (0.12, 0.3),
     "test_random.py": (0.6, 0.25),
     "test_speed.py": (1.5, 0.25),
+    "test_model.py": (20.0, 1.0),
 }
 _PHASES = tuple(_COSTS)
 
@@ -80,9 +81,11 @@ class Collection:
         if collection_path.parent == SUITE and collection_path.suffix == ".py":
             if collection_path.name == "test_target.py":
                 return None if any(t.unusable for t in self.sessions) else True
-            if collection_path.name == "test_corpus.py":
+            if collection_path.name == "test_corpus.py" and not self.settings.models:
                 return None if any(map(self._entries_for, self.sessions)) else True
             level, name = self.settings.level, collection_path.name
+            if self.settings.models or name == "test_model.py":
+                return None if self.settings.models and name == "test_model.py" else True
             if self.settings.replay or (name == "test_onnx.py" and not level.onnx):
                 return True
             if name == f"{SPEED_FILE}.py" and not self.settings.measures:
@@ -152,6 +155,7 @@ class Collection:
             "byoc_pattern": lambda t: t.patterns.names(),
             "byoc_entry": self._entries_for,
             "byoc_onnx": lambda t: t.onnx.candidates(),
+            "byoc_model": lambda t: list(t.settings.models),
         }
         several = len(self.sessions) > 1
         for name, values in own.items():
@@ -229,7 +233,7 @@ def cases_of(item: pytest.Item) -> set[str]:
     beginnings."""
     if _is_empty(item):
         return set()
-    return {case_of(n, v, item.path.stem) for n, v in _params(item).items() if n in PARAMETERS}
+    return {case_of(n, v, item.path.stem) for n, v in _params(item).items() if n in (*PARAMETERS, MODEL)}
 
 
 def _is_empty(item: pytest.Item) -> bool:
@@ -251,4 +255,4 @@ def is_random(item: pytest.Item) -> bool:
 
 
 def _id(value: Any) -> str:
-    return value if isinstance(value, str) else str(value.id)
+    return value if isinstance(value, str) else str(getattr(value, "id", value))

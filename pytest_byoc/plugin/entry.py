@@ -59,6 +59,10 @@ def pytest_configure(config: pytest.Config) -> None:
     targets = given or config.getini("byoc_target")
     if config.option.byoc_replay and not targets:
         raise pytest.UsageError("--byoc-replay needs --byoc-target")
+    if config.option.byoc_model and not targets:
+        raise pytest.UsageError("--byoc-model needs --byoc-target")
+    if config.option.byoc_model and config.option.byoc_replay:
+        raise pytest.UsageError("--byoc-model and --byoc-replay exclude each other: each runs alone")
     if config.option.byoc_shard and not targets:
         raise pytest.UsageError("--byoc-shard needs --byoc-target")
     if not targets:
@@ -70,8 +74,9 @@ def pytest_configure(config: pytest.Config) -> None:
     active = ActivePlugin(config, targets)
     config.pluginmanager.register(active, "pytest-byoc-active")
     config.pluginmanager.register(Terminated(), "pytest-byoc-terminated")
-    # The installed suite runs if the command line names a target but no path, or graphs to replay.
-    if config.option.byoc_replay or (given and config.args_source is not pytest.Config.ArgsSource.ARGS):
+    # The installed suite runs if the command line names a target but no path, or graphs or models.
+    alone = config.option.byoc_replay or config.option.byoc_model
+    if alone or (given and config.args_source is not pytest.Config.ArgsSource.ARGS):
         config.args = [str(SUITE)]
         # Otherwise pytest's header would name the project's own `testpaths`, which do not run.
         config.args_source = pytest.Config.ArgsSource.ARGS

@@ -13,6 +13,7 @@ from ..core.graph import Graph
 from ..core.openings import OpenExtent
 from ..ir.interface import IR, Form
 from ..ir.main_function import check_type
+from ..ir.places import places
 from ..ir.shared import configured
 from .base import Arrays, Run
 from .reporter import Reporter
@@ -52,6 +53,7 @@ class PartitioningRun(Run):
         self, ir: IR, target: Any, graph: Graph, job: Mapping[str, Any], reporter: Reporter
     ) -> None:
         super().__init__(ir, job, reporter)
+        self._job = job
         self.graph = graph
         self.target = target
         self.constants: Arrays = job["constants"]
@@ -123,7 +125,7 @@ class PartitioningRun(Run):
         """Returns facts about the partitioned module.
 
         They are those of `IR.partition_facts`, "nodes" (the signature of each node of the graph),
-        and "changed" (whether partitioning changed main).
+        "changed" (whether partitioning changed main), and of a whole model "places" (`ir/places.py`).
         """
         facts = self.ir.partition_facts(self.partitioned())
         self.nothing_offloaded = not facts["regions"]
@@ -131,6 +133,8 @@ class PartitioningRun(Run):
             # The target's own function may compile regions for which TVM has no codegen.
             for region in facts["regions"]:
                 region["codegen"] = True
+        if "model" in self._job:
+            facts["places"] = places(self.ir, self.module(), self.partitioned())
         return dict(facts, nodes=self._signatures, changed=self._changed)
 
     @property

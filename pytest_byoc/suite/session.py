@@ -29,6 +29,7 @@ from . import batching
 from .batching import Examinations
 from .failures import Failures
 from .known_failures import KnownFailures
+from .models import Models
 from .observer import Observer
 from .onnx_session import OnnxTests
 from .patterns import Patterns
@@ -66,6 +67,7 @@ class TargetSession:
             settings, declaration, self.examiner, self.record, self.known, self._observer, excuses
         )
         self.onnx = OnnxTests(settings, self.examiner, self.record, self.failures, self._observer)
+        self.models = Models(self.examiner, self.record, self.failures, self._observer, self.check)
         #: The reason why the target, one of several, cannot be tested; "" if it can.
         self.unusable = ""
         #: Id of the running test, which serves as the case in a vendor's own tests.

@@ -121,7 +121,7 @@ def import_tests(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
             if known.issuperset(value["operators"]):
                 _write(os.path.join(job["folder"], name), module, named, outputs, model)
         except Exception as e:
-            value["reason"] = _reason(e)
+            value["reason"] = reason(e)
         reporter.send({"fact": "test", "executor": None, "value": value})
 
 
@@ -139,7 +139,7 @@ def _write(
         f.write(encode(content))
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """Returns one line of an exception: TVM's last line after a traceback, else the first."""
     if isinstance(error, NotImported):
         return str(error)
@@ -257,11 +257,7 @@ def _parameters_bound(model: Any, feeds: Mapping[str, np.ndarray]) -> Any:
 
 def _import_with(ir: IR, model: Any, feeds: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, np.ndarray]]:
     shapes = {n: list(a.shape) for n, a in feeds.items()}
-    module = _relay(model, shapes) if ir.NAME == "relay" else _relax(model, shapes)
-    if ir.NAME == "relay" and _is_dynamic(ir, module):
-        module = _language(ir).transform.DynamicToStatic()(module)
-    if _is_dynamic(ir, module):
-        raise NotImported("shapes in the imported module depend on values")
+    module = imported(ir, model, shapes)
     parameters = list(module["main"].params)
     if len(parameters) != len(feeds):
         raise NotImported("%d parameters are left of %d inputs" % (len(parameters), len(feeds)))
@@ -269,6 +265,19 @@ def _import_with(ir: IR, model: Any, feeds: Mapping[str, np.ndarray]) -> tuple[A
     if set(names) != set(feeds):  # the importer has renamed the parameters, but kept their order
         return module, dict(zip(names, feeds.values()))
     return module, {n: feeds[n] for n in names}
+
+
+def imported(ir: IR, model: Any, shapes: Mapping[str, list[int]]) -> Any:
+    """Returns the module that TVM's frontend makes of a model. shapes: those of its inputs.
+
+    Raises NotImported where extents depend on values, and what the frontend raises.
+    """
+    module = _relay(model, shapes) if ir.NAME == "relay" else _relax(model, shapes)
+    if ir.NAME == "relay" and _is_dynamic(ir, module):
+        module = _language(ir).transform.DynamicToStatic()(module)
+    if _is_dynamic(ir, module):
+        raise NotImported("shapes in the imported module depend on values")
+    return module
 
 
 def _relay(model: Any, shapes: Mapping[str, list[int]]) -> Any:

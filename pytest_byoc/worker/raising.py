@@ -2,7 +2,8 @@
 
 For each call a record and attributes are guessed: attributes by their names, those that TVM does not
 have from the types of operands and results. A guess counts only if its type rule gives the types of the
-call, and if the record lowers a graph of that one node to an equal call. So a graph that is raised computes what the module computes, or is not raised at all.
+call, and if the record lowers a graph of that one node to an equal call. So a graph that is raised
+computes what the module computes, or is not raised at all.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from ..runs import DeviceRun, LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv
 from ..runs.measuring import measure_peak, measure_seconds
 from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
-from . import describing, matching, onnx_models, pattern_tables
+from . import describing, matching, model_import, onnx_models, pattern_tables
 from .libraries import import_python, is_path, load_shared, running_threads
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ def prepare(config: Mapping[str, Any]) -> Role:
 
 
 def _lowering(ir: IR, job: Mapping[str, Any]) -> IR:
-    """Returns the IR, or a stand-in for it where the job contains an imported module."""
+    """Returns the IR, or a stand-in for it where the job contains an imported module, or names the file of
+    one."""
+    if "model" in job:
+        return cast(IR, model_import.ModelOf(ir, job["model"]))
     return cast(IR, onnx_models.GivenModule(ir, job["module"])) if "module" in job else ir
 
 
@@ -109,6 +112,9 @@ class ReferenceRole(Role):
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         if job["kind"] == "types":
             self._types(job["graphs"], reporter)
+            return
+        if job["kind"] == "model-import":
+            model_import.import_model(self._ir, job, reporter)
             return
         if job["kind"] in onnx_models.JOBS:
             onnx_models.JOBS[job["kind"]](self._ir, job, reporter)
