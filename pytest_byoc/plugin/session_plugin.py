@@ -223,7 +223,8 @@ class ActivePlugin:
         self._close()
         for target, selection in zip(self.sessions, self._collection.selections):
             selection.leave_out(self.settings.left_out, target.left_out_patterns)
-            if not (self._controller or self.settings.replay or target.unusable):
+            alone = self.settings.replay or self.settings.models
+            if not (self._controller or alone or target.unusable):
                 partition_only = bool(target.record.partition_only)
                 target.record.not_checked += left_to_levels(self.settings.level, partition_only)
                 why = target.known.why_enough() if self.limits.left_out else ""

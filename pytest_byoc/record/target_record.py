@@ -82,6 +82,8 @@ class TargetRecord:
     merges: bool = False
     #: The measured graphs (`measured.as_dict`).
     speed: list[dict[str, Any]] = field(default_factory=list)
+    #: What is told of each whole model.
+    models: list[dict[str, Any]] = field(default_factory=list)
     #: Number of failures of each cell by check.
     failed_by: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
@@ -254,6 +256,7 @@ class TargetRecord:
             },
             "corpus": self.corpus,
             "speed": self.speed,
+            "models": self.models,
             "onnx": self.onnx,
             "durations": {tests: round(s, 3) for tests, s in sorted(self.durations.items())},
         }
@@ -313,6 +316,7 @@ class TargetRecord:
         if fragmentation["worst"]:
             self.worst_split = _worse(self.worst_split, fragmentation["worst"])
         self.speed += other["speed"]
+        self.models += other.get("models", [])
         for tests, seconds in other.get("durations", {}).items():
             self.took(tests, seconds)
         self.sightings += map(Sighting.from_dict, other.get("sightings", ()))

@@ -17,6 +17,7 @@ from ..record.likely_causes import Cause, likely_causes
 from ..record.listed import Excused, Failure
 from ..record.measured import ratios
 from ..record.target_record import COUNTS, TargetRecord, is_offloaded
+from . import model_lines
 from .words import besides_patterns, cause_extent, cause_title, counted
 
 #: Number of cases under one heading, and of causes that are shown in full.
@@ -61,6 +62,8 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
         )
     if record.speed:
         yield _speed(record), plain
+    for model in record.models:
+        yield from ((line, plain) for line in model_lines.in_words(model))
     yield from _not_offloaded(record)
     if any(not result.startswith("left out") for result in record.onnx.values()):
         yield from _onnx(record)

@@ -18,7 +18,7 @@ from ..examination.outcome import (
     REFERENCE_WRONG,
 )
 from ..examination.stages import EXIT_PARTITION_ONLY, in_words
-from . import check_table, failure_view, operator_table, speed_plot
+from . import check_table, failure_view, model_lines, operator_table, speed_plot
 from .quantities import count, number, plural
 from .words import besides_patterns
 
@@ -180,6 +180,7 @@ def _target(t: Mapping[str, Any], position: int, level: str) -> dict[str, Any]:
         "not_checked": besides_patterns(t["not_checked"], unmatched),
         "fragmentation": _fragmentation(t),
         "speed": speed_plot.section(t.get("speed", [])),
+        "models": model_lines.rows(t.get("models", [])),
         "notes": [
             {"text": text, "items": notes[:_LISTED], "more": max(len(notes) - _LISTED, 0)}
             for text, notes in ((text, t["notes"].get(o, [])) for o, text in _NOTES.items())

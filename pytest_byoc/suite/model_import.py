@@ -30,7 +30,8 @@ class Imported:
 
     graph: its operators, or one node `model.NAME` where it is no graph of records. constants: the weights by
     name. file: the file with TVM's module. reason: why it is no graph of records; "" if it is. chosen: the
-    extents that open axes were given, by name.
+    extents that open axes were given, by name. functions: the positions of the operators for which the
+    frontend calls functions of TIR.
     """
 
     graph: Graph
@@ -38,6 +39,7 @@ class Imported:
     file: Path
     reason: str
     chosen: dict[str, int]
+    functions: frozenset[int] = frozenset()
 
     def inputs(self, which: int) -> dict[str, np.ndarray]:
         """Returns one set of inputs."""
@@ -64,7 +66,8 @@ def load(workers: Workers, model: Model, folder: Path) -> Imported:
             )
         graph, constants = _graph(model.name, value)
         graph = replace(graph, inputs=tuple(_input(s, n, graph, model) for n, s in enumerate(graph.inputs)))
-        return Imported(graph, constants, into, value["reason"], value["chosen"])
+        functions = frozenset(value["functions"])
+        return Imported(graph, constants, into, value["reason"], value["chosen"], functions)
     raise NotImported(f"model {model.name} ({model.path}): {_why(report)}")
 
 

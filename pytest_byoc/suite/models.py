@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ..config import plan
 from ..config.models import Model
-from ..core.graph import Graph, Node, Source
-from ..core.parts import part
+from ..core.graph import Graph, Node
 from ..evidence.evidence import Evidence
+from ..evidence.fragmentation import smallest
 from ..evidence.judging import judge
 from ..examination.decision import decide
 from ..examination.examiner import Examiner
@@ -26,6 +25,8 @@ from ..storage.scratch import Scratch
 from . import culprit
 from .culprit import Arrays
 from .failures import Failures
+from .model_facts import facts
+from .model_graphs import distinct_regions, drawn, held
 from .model_import import Imported, load
 from .observer import Observer
 
@@ -34,13 +35,31 @@ _HELD = 50_000
 
 
 class ModelEvidence(Evidence):
-    """The evidence on a whole model, whose calls are found in the partitioned module exactly."""
+    """The evidence on a whole model, whose calls are found in the partitioned module exactly.
 
-    def placement(self) -> tuple[int | None, ...]:
+    A region that is called from several places counts as several.
+    """
+
+    def _places(self) -> tuple[int | None, ...] | None:
         for _, value in self.target.facts("regions"):
             if value.get("places") is not None and len(value["places"]) == len(self.graph.nodes):
                 return tuple(value["places"])
-        return super().placement()
+        return None
+
+    def placement(self) -> tuple[int | None, ...]:
+        places = self._places()
+        return super().placement() if places is None else places
+
+    def may_be_offloaded(self) -> tuple[bool, ...]:
+        places = self._places()
+        return super().may_be_offloaded() if places is None else tuple(p is not None for p in places)
+
+    def called(self) -> int:
+        """Returns the number of calls of regions."""
+        return len({p for p in self.placement() if p is not None})
+
+    def smallest(self) -> int:
+        return smallest(self.graph, self.placement(), self.called())
 
 
 class Models:
@@ -79,8 +98,9 @@ class Models:
             outcome = whole.outcome if whole.failed else INCONCLUSIVE
             whole = replace(whole, outcome=outcome, notes=(*whole.notes, note))
         self._note(whole, case)
+        self._record.models.append(facts(case, whole, imported, self._examiner))
         if not imported.reason:
-            for region in _distinct(graph, whole.placement):
+            for region in distinct_regions(graph, whole.placement):
                 given = [{s.name: culprit.array(v[s.name]) for s in region.inputs} for v in known]
                 own = {s.name: constants[s.name] for s in region.constants}
                 verdict = self._alone(region, given, own)
@@ -104,7 +124,7 @@ class Models:
     def _whole(self, subject: Subject) -> Verdict:
         evidence, _ = self._examiner.gather(subject, plan.every_graph())
         evidence = ModelEvidence(**vars(evidence))
-        return decide(evidence, judge(evidence))
+        return replace(decide(evidence, judge(evidence)), regions=evidence.called())
 
     def _alone(self, graph: Graph, inputs: Sequence[Arrays], constants: Arrays) -> Verdict:
         """Returns the verdict on a part of a model, with the numbers that it has there."""
@@ -139,12 +159,12 @@ class Models:
             graph, inputs, constants = found.graph, found.inputs, found.constants
         arrays = {**constants, **inputs[0]}
         # Other numbers of the same size show most failures, and make a graph that can be shrunk.
-        drawn = _drawn(graph, arrays)
+        others = drawn(graph, arrays)
         try:
-            if self._examiner.examine(drawn).failed:
-                self._check(drawn, case)
+            if self._examiner.examine(others).failed:
+                self._check(others, case)
             if graph.elements <= _HELD:
-                self._check(_held(graph, arrays), case)
+                self._check(held(graph, arrays), case)
             self._failures.fail(verdict, case, shrink=False)
         except ConformanceFailure as e:
             raise ConformanceFailure(f"In {case}: {where}.\n\n{e}", e.verdict) from None
@@ -170,73 +190,3 @@ def _unknown(graph: Graph) -> list[Bounded]:
         zeros = exact(np.zeros(type_.shape, data.numpy_dtype(type_.dtype)), type_.dtype)
         found.append(replace(zeros, ambiguous=np.ones(type_.shape, bool)))
     return found
-
-
-def _distinct(graph: Graph, placement: Sequence[int | None]) -> Iterator[Graph]:
-    """Yields the regions of a model as graphs, in the order of computation, each form once; not a region
-    that is the whole model."""
-    seen: set[bytes] = set()
-    for region in dict.fromkeys(place for place in placement if place is not None):
-        positions = {n for n, place in enumerate(placement) if place == region}
-        if len(positions) == len(graph.nodes):
-            return
-        found = part(graph, positions)
-        form = _form(found)
-        if form not in seen:
-            seen.add(form)
-            yield found
-
-
-def _form(graph: Graph) -> bytes:
-    """Returns what graphs have in common that differ in the names and the numbers of their values."""
-    names: dict[str, str] = {}
-
-    def renamed(name: str) -> str:
-        return names.setdefault(name, f"n{len(names)}")
-
-    def source(s: Source) -> Source:
-        return Source(renamed(s.name), s.type)
-
-    inputs, constants = (tuple(map(source, sources)) for sources in (graph.inputs, graph.constants))
-    nodes = tuple(
-        replace(n, inputs=tuple(map(renamed, n.inputs)), outputs=tuple(map(renamed, n.outputs)))
-        for n in graph.nodes
-    )
-    return Graph(inputs, constants, nodes, tuple(map(renamed, graph.outputs))).digest
-
-
-def _drawn(graph: Graph, arrays: Arrays) -> Graph:
-    """Returns a graph whose inputs and constants are drawn from the ranges that they have in the model."""
-
-    def source(s: Source, number: int) -> Source:
-        numbers = arrays[s.name].astype(np.float64)
-        finite = numbers[np.isfinite(numbers)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (s.low, s.high)
-        return replace(s, low=low, high=high, seed=number + 1)
-
-    inputs = tuple(source(s, n) for n, s in enumerate(graph.inputs))
-    constants = tuple(source(s, n + len(inputs)) for n, s in enumerate(graph.constants))
-    return replace(graph, inputs=inputs, constants=constants)
-
-
-def _held(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
-    """Returns a graph that holds the numbers of its inputs and constants."""
-
-    def source(s: Source) -> Source:
-        return replace(s, data=_listed(arrays[s.name]))
-
-    inputs, constants = (tuple(map(source, sources)) for sources in (graph.inputs, graph.constants))
-    return replace(graph, inputs=inputs, constants=constants)
-
-
-def _listed(array: np.ndarray) -> Any:
-    """Returns an array as nested lists. JSON has no number for NaN and infinities, which become texts."""
-    if array.dtype.kind in "iub":
-        return array.tolist()
-
-    def number(value: Any) -> Any:
-        if isinstance(value, list):
-            return [number(v) for v in value]
-        return value if np.isfinite(value) else str(value)
-
-    return number(array.astype(np.float64).tolist())

@@ -74,7 +74,7 @@ def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     types = calls.types()
     value["inputs"] = {name: str(type_) for name, type_ in calls.inputs.items()}
     value["outputs"] = [str(types[name]) for name in calls.outputs]
-    value["operators"] = sorted({c.op for c in calls.calls})
+    value["functions"] = [n for n, c in enumerate(calls.calls) if c.function is not None]
     reporter.send({"fact": "model", "executor": None, "value": value})
 
 

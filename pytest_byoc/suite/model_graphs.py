@@ -1,0 +1,99 @@
+"""Parts of a whole model as graphs of their own: its regions, its operators, with its numbers or others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..core.graph import Graph, Node, Source
+from ..core.parts import part
+from .model_import import Imported
+
+Arrays = Mapping[str, np.ndarray]
+#: The most elements of a constant, such as a scale, that a graph of one operator keeps.
+_KEPT = 64
+
+
+def alone(imported: Imported, node: Node) -> Graph:
+    """Returns one operator of a model as a graph, with its small constants."""
+    position = next(n for n, other in enumerate(imported.graph.nodes) if other is node)
+    graph = part(imported.graph, {position})
+    graph = replace(graph, outputs=node.outputs[:1] if not graph.outputs else graph.outputs)
+    constants = tuple(
+        replace(s, data=_listed(imported.constants[s.name])) if s.type.size <= _KEPT else replace(s, seed=1)
+        for s in graph.constants
+    )
+    return replace(graph, constants=constants)
+
+
+def distinct_regions(graph: Graph, placement: Sequence[int | None]) -> Iterator[Graph]:
+    """Yields the regions of a model as graphs, in the order of computation, each form once; not a region
+    that is the whole model."""
+    seen: set[bytes] = set()
+    for region in dict.fromkeys(place for place in placement if place is not None):
+        positions = {n for n, place in enumerate(placement) if place == region}
+        if len(positions) == len(graph.nodes):
+            return
+        found = part(graph, positions)
+        form = _form(found)
+        if form not in seen:
+            seen.add(form)
+            yield found
+
+
+def _form(graph: Graph) -> bytes:
+    """Returns what graphs have in common that differ in the names and the numbers of their values."""
+    names: dict[str, str] = {}
+
+    def renamed(name: str) -> str:
+        return names.setdefault(name, f"n{len(names)}")
+
+    def source(s: Source) -> Source:
+        return Source(renamed(s.name), s.type)
+
+    inputs, constants = (tuple(map(source, sources)) for sources in (graph.inputs, graph.constants))
+    nodes = tuple(
+        replace(n, inputs=tuple(map(renamed, n.inputs)), outputs=tuple(map(renamed, n.outputs)))
+        for n in graph.nodes
+    )
+    return Graph(inputs, constants, nodes, tuple(map(renamed, graph.outputs))).digest
+
+
+def drawn(graph: Graph, arrays: Arrays) -> Graph:
+    """Returns a graph whose inputs and constants are drawn from the ranges that they have in the model."""
+
+    def source(s: Source, number: int) -> Source:
+        numbers = arrays[s.name].astype(np.float64)
+        finite = numbers[np.isfinite(numbers)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (s.low, s.high)
+        return replace(s, low=low, high=high, seed=number + 1)
+
+    inputs = tuple(source(s, n) for n, s in enumerate(graph.inputs))
+    constants = tuple(source(s, n + len(inputs)) for n, s in enumerate(graph.constants))
+    return replace(graph, inputs=inputs, constants=constants)
+
+
+def held(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Graph:
+    """Returns a graph that holds the numbers of its inputs and constants."""
+
+    def source(s: Source) -> Source:
+        return replace(s, data=_listed(arrays[s.name]))
+
+    inputs, constants = (tuple(map(source, sources)) for sources in (graph.inputs, graph.constants))
+    return replace(graph, inputs=inputs, constants=constants)
+
+
+def _listed(array: np.ndarray) -> Any:
+    """Returns an array as nested lists. JSON has no number for NaN and infinities, which become texts."""
+    if array.dtype.kind in "iub":
+        return array.tolist()
+
+    def number(value: Any) -> Any:
+        if isinstance(value, list):
+            return [number(v) for v in value]
+        return value if np.isfinite(value) else str(value)
+
+    return number(array.astype(np.float64).tolist())
