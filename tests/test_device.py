@@ -94,11 +94,12 @@ def test_faults_are_found_on_the_device(
 
 #: Commands that end the device once it has been sent an artifact: each time, or the first time alone.
 _LOST = """
-(exec </dev/null >/dev/null 2>&1; while ! ls -d {folder}/*/*-*; do sleep 0.01; done; kill -9 $$) &
+(exec </dev/null >/dev/null 2>&1
+while ! ls -d {folder}/*/*-*; do kill -0 $$ || exit; sleep 0.01; done; kill -9 $$) &
 """
 #: The same, but the first device lives through its first artifact, which is LLVM's.
 _LOST_LATER = """
-(exec </dev/null >/dev/null 2>&1; sent() {{ ls -d {folder}/*/*-*; }}
+(exec </dev/null >/dev/null 2>&1; sent() {{ kill -0 $$ || exit; ls -d {folder}/*/*-*; }}
 if ! [ -e {folder}.tried ]; then
     touch {folder}.tried
     until sent; do sleep 0.01; done; while sent; do sleep 0.01; done

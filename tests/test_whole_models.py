@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,13 +16,16 @@ from fixtures.faults import FAULTS, apply
 from fixtures.models import MODELS
 from pytest_byoc.config.errors import SettingsError
 from pytest_byoc.config.models import Model, models
-from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.core.graph import Graph, Node, TensorType
 from pytest_byoc.core.parts import part
 from pytest_byoc.examination.workers import Workers
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.oracle import evaluation, sampling
+from pytest_byoc.report.model_lines import size
 from pytest_byoc.suite import culprit
+from pytest_byoc.suite.model_facts import multiply_adds
+from pytest_byoc.suite.model_graphs import pieces
 from pytest_byoc.suite.model_import import Imported, NotImported, load
 
 from .conftest import PYTHON, declaration, make_settings
@@ -270,6 +275,45 @@ def test_the_first_wrong_node_is_found_with_the_nodes_that_it_needs() -> None:
     assert culprit.find(graph, inputs, constants, known, lambda *_: False) is None
 
 
+def test_large_graphs_are_cut_into_pieces() -> None:
+    graph = chain(20)
+    cut = list(pieces(graph))
+    assert [len(piece.nodes) for piece in cut] == [8, 8, 4]
+    assert cut[1].inputs[0].name == cut[0].outputs[0] == graph.nodes[7].outputs[0]
+
+
+def node(op: str, shapes: Sequence[tuple[int, ...]], **attrs: Any) -> tuple[Graph, Node]:
+    b = Builder(seed=5)
+    inputs = [b.input(TensorType(shape, "float32")) for shape in shapes]
+    (out, *_) = b.node(op, inputs, attrs)
+    graph = b.graph(out)
+    return graph, graph.nodes[0]
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attrs", "expected"),
+    [
+        ("nn.dense", [(2, 5), (7, 5)], {"units": 7, "out_dtype": "float32"}, 2 * 7 * 5),
+        ("nn.conv2d", [(1, 4, 6, 6), (8, 4, 3, 3)], {"groups": 1, "channels": 8}, 8 * 16 * 36),
+        ("nn.conv2d", [(1, 4, 6, 6), (4, 1, 3, 3)], {"groups": 4, "channels": 4}, 4 * 16 * 9),
+        ("nn.relu", [(2, 3)], {}, 0),
+    ],
+)
+def test_multiply_adds(op: str, shapes: Any, attrs: dict[str, Any], expected: int) -> None:
+    if op == "nn.conv2d":
+        attrs = {
+            "data_layout": "NCHW", "kernel_layout": "OIHW", "kernel_size": (3, 3), "strides": (1, 1),
+            "padding": (0, 0, 0, 0), "dilation": (1, 1), "out_dtype": "float32", **attrs,
+        }
+    assert multiply_adds(*node(op, shapes, **attrs)) == expected
+
+
+def test_numbers_in_words() -> None:
+    assert [size(n) for n in (0, 7, 999, 1000, 12_345, 1_500_000, 4.1e9)] == [
+        "0", "7", "999", "1k", "12.3k", "1.5M", "4.1G"
+    ]
+
+
 # --- sessions ------------------------------------------------------------------------------------
 
 
@@ -282,10 +326,52 @@ def session(pytester: pytest.Pytester, ir: str, target: str, *arguments: str) ->
 
 def test_a_model_passes(pytester: pytest.Pytester, ir: str) -> None:
     path = saved(pytester.path, "lstm_unrolled")
-    result = session(pytester, ir, "example_c", f"--byoc-model={path}", "-v")
+    result = session(pytester, ir, "example_c", f"--byoc-model={path}", "-v", "--byoc-report=out")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["*test_model[[]lstm_unrolled[]] PASSED*"])
+    result.stdout.fnmatch_lines([
+        "*test_model[[]lstm_unrolled[]] PASSED*",
+        "model[[]lstm_unrolled[]]: pass; 87 of 8* operators offloaded, 100% of *k multiply-adds, in 1 s*h;*",
+    ])
     result.assert_outcomes(passed=1)
+    (model,) = json.loads((pytester.path / "out" / "report.json").read_text())["models"]
+    assert (model["outcome"], model["offloaded"], model["subgraphs"]) == ("pass", 87, 1)
+    assert "model[lstm_unrolled]" in (pytester.path / "out" / "report.html").read_text()
+
+
+#: Models of an operator without a record, behind a known one.
+UNKNOWN = {
+    "relax": """\
+def module():
+    from tvm import relax
+    tensor = getattr(relax, "TensorStructInfo", None) or relax.TensorType
+    x = relax.Var("x", tensor([3, 3], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.ewise_fma(relax.op.nn.relu(x), x, x))
+        builder.emit_func_output(out)
+    return builder.get()
+""",
+    "relay": """\
+def module():
+    import tvm
+    from tvm import relay
+    x = relay.var("x", shape=(2, 3))
+    upper = relay.op._make.trilu(relay.nn.relu(x), relay.const(0), True)
+    return tvm.IRModule.from_expr(relay.Function([x], upper))
+""",
+}
+
+
+def test_a_model_with_an_unknown_operator_is_inconclusive(pytester: pytest.Pytester, ir: str) -> None:
+    (pytester.path / "made.py").write_text(UNKNOWN[ir])
+    result = session(pytester, ir, "example_c", "--byoc-model=made.py:module", "-rs")
+    # Nothing has passed.
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(skipped=1)
+    unknown = {"relax": "ewise_fma", "relay": "trilu"}[ir]
+    line = f"model[[]module[]]: inconclusive; no bound is known: operator {unknown} has no record"
+    result.stdout.fnmatch_lines([line])
 
 
 def test_a_wrong_kernel_among_many_layers_is_named(pytester: pytest.Pytester, ir: str) -> None:

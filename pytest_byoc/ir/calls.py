@@ -111,6 +111,10 @@ def _names(value: Value) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(n for v in value for n in _names(v))
 
 
+#: Operators whose results are constants of equal elements, without an operand: the elements.
+FILLED = {"zeros": 0, "ones": 1}
+
+
 class Reader:
     """A reader of a main function; subclasses know the IR's expressions."""
 

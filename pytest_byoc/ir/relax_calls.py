@@ -9,7 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from .calls import Calls, Given, NotReadable, Reader, plain
+from .calls import FILLED, Calls, Given, NotReadable, Reader, plain
 from .shared import has
 
 
@@ -86,6 +86,8 @@ class _Reader(Reader):
             name = str(callee.name_hint).rstrip("0123456789")
             return self.call(name, self._value(arguments), None, _type(e), self._module[callee])
         op = op[6:] if op.startswith("relax.") else op
+        if op in FILLED:
+            return self.filled(FILLED[op], _type(e))
         return self.call(op, [self._value(a) for a in e.args], e.attrs, _type(e))
 
 

@@ -8,11 +8,8 @@ from typing import Any
 import tvm
 from tvm import relay
 
-from .calls import Calls, NotReadable, Reader
+from .calls import FILLED, Calls, NotReadable, Reader
 from .shared import has
-
-#: Operators without operands, whose results are constants: the elements by name.
-_FILLED = {"zeros": 0, "ones": 1}
 
 
 def read(module: Any) -> Calls:
@@ -55,8 +52,8 @@ class _Reader(Reader):
             return None
         arguments = [values[a] for a in e.args]
         if isinstance(e.op, tvm.ir.Op):
-            if e.op.name in _FILLED:
-                return self.filled(_FILLED[e.op.name], e.checked_type)
+            if e.op.name in FILLED:
+                return self.filled(FILLED[e.op.name], e.checked_type)
             return self.call(str(e.op.name), arguments, e.attrs, e.checked_type)
         called = self._module[e.op] if isinstance(e.op, tvm.ir.GlobalVar) else e.op
         if not isinstance(called, relay.Function):

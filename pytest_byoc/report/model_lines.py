@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .words import counted
+
 
 def size(number: float) -> str:
     """Returns a number with three digits and the prefix of its power of 1000."""
@@ -23,7 +25,7 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     if model["multiply_adds"]:
         share = model["multiply_adds_offloaded"] / model["multiply_adds"]
         text += f", {share:.0%} of {size(model['multiply_adds'])} multiply-adds"
-    text += f", in {model['subgraphs']} subgraphs"
+    text += f", in {counted(model['subgraphs'], 'subgraph')}"
     if model["smallest"] < model["subgraphs"]:
         text += f" ({model['smallest']} would do)"
     lines = [f"{text}; {size(model['boundary_bytes'])}B cross their boundaries in a run"]

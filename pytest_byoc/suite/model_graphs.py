@@ -13,6 +13,8 @@ from ..core.parts import part
 from .model_import import Imported
 
 Arrays = Mapping[str, np.ndarray]
+#: The most operators of a graph that the derived bound judges well, and of a piece of a larger one.
+FEW_NODES = 8
 #: The most elements of a constant, such as a scale, that a graph of one operator keeps.
 _KEPT = 64
 
@@ -42,6 +44,12 @@ def distinct_regions(graph: Graph, placement: Sequence[int | None]) -> Iterator[
         if form not in seen:
             seen.add(form)
             yield found
+
+
+def pieces(graph: Graph) -> Iterator[Graph]:
+    """Yields a graph in pieces of FEW_NODES operators that follow each other."""
+    for first in range(0, len(graph.nodes), FEW_NODES):
+        yield part(graph, set(range(first, min(first + FEW_NODES, len(graph.nodes)))))
 
 
 def _form(graph: Graph) -> bytes:

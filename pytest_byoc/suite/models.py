@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,8 +26,8 @@ from . import culprit
 from .culprit import Arrays
 from .failures import Failures
 from .model_facts import facts
-from .model_graphs import distinct_regions, drawn, held
-from .model_import import Imported, load
+from .model_graphs import FEW_NODES, distinct_regions, drawn, held, pieces
+from .model_import import WHOLE, Imported, load
 from .observer import Observer
 
 #: The most elements that a graph may hold as numbers where only those of the model show its failure.
@@ -41,6 +41,9 @@ class ModelEvidence(Evidence):
     """
 
     def _places(self) -> tuple[int | None, ...] | None:
+        if self.graph.nodes[0].op.startswith(WHOLE):
+            # One node stands for all operators.
+            return (0 if self.regions else None,)
         for _, value in self.target.facts("regions"):
             if value.get("places") is not None and len(value["places"]) == len(self.graph.nodes):
                 return tuple(value["places"])
@@ -97,19 +100,36 @@ class Models:
             note = f"no bound is known: {imported.reason}; crashes, errors and repeated runs alone are judged"
             outcome = whole.outcome if whole.failed else INCONCLUSIVE
             whole = replace(whole, outcome=outcome, notes=(*whole.notes, note))
+        elif whole.outcome == INCONCLUSIVE:
+            note = "no bound can judge the result of the whole model; its parts are judged alone"
+            whole = replace(whole, notes=(*whole.notes, note))
         self._note(whole, case)
         self._record.models.append(facts(case, whole, imported, self._examiner))
         if not imported.reason:
-            for region in distinct_regions(graph, whole.placement):
-                given = [{s.name: culprit.array(v[s.name]) for s in region.inputs} for v in known]
-                own = {s.name: constants[s.name] for s in region.constants}
-                verdict = self._alone(region, given, own)
-                self._note(verdict, case)
-                self._report(verdict, case, graph, given, own)
+            regions = list(distinct_regions(graph, whole.placement))
+            if whole.outcome == INCONCLUSIVE and not regions:
+                # It is one region, whose result the bound can't judge: its parts can be judged.
+                regions = [*pieces(graph)]
+            for region in regions:
+                self._part(region, case, imported, known)
             self._report(whole, case, graph, inputs, constants)
         elif whole.failed and not self._failures.excused(whole, case):
             self._failures.fail(whole, case, shrink=False)
         return whole
+
+    def _part(
+        self, region: Graph, case: str, imported: Imported, known: Sequence[Mapping[str, Bounded]]
+    ) -> None:
+        """Examines a part of a model with the numbers that it has there; and its pieces, if it is large
+        and its result can't be judged. Raises ConformanceFailure."""
+        given = [{s.name: culprit.array(v[s.name]) for s in region.inputs} for v in known]
+        own = {s.name: imported.constants[s.name] for s in region.constants}
+        verdict = self._alone(region, given, own)
+        self._note(verdict, case)
+        self._report(verdict, case, imported.graph, given, own)
+        if verdict.outcome == INCONCLUSIVE and len(region.nodes) > FEW_NODES:
+            for piece in pieces(region):
+                self._part(piece, case, imported, known)
 
     def _expected(
         self, imported: Imported, inputs: Sequence[Arrays]
@@ -129,7 +149,9 @@ class Models:
     def _alone(self, graph: Graph, inputs: Sequence[Arrays], constants: Arrays) -> Verdict:
         """Returns the verdict on a part of a model, with the numbers that it has there."""
         precision = self._examiner.workers.precision
-        outputs = [sampling.expected(graph, {**constants, **given}, precision)[0] for given in inputs]
+        outputs = None  # The derived bound of few operators is tight.
+        if len(graph.nodes) > FEW_NODES:
+            outputs = [sampling.expected(graph, {**constants, **given}, precision)[0] for given in inputs]
         subject = Subject(graph, [dict(given) for given in inputs], constants, None, outputs)
         return decide(*self._examiner.gather(subject, plan.every_graph()))
 

@@ -64,11 +64,11 @@ def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
         calls = ir.calls(module)
     except NotReadable as e:
         raise Failure("the module cannot be read: %s" % e) from None
+    if not calls.calls:
+        raise Failure("no operator is left of it once its constants are folded")
     prefix = "relax." if ir.NAME == "relax" else ""
-    content = {
-        "module": ir.to_json(module),
-        "signatures": [signature(prefix + c.op, c.types) if c.function is None else "" for c in calls.calls],
-    }
+    signatures = [signature(prefix + c.op, c.types) if c.function is None else "" for c in calls.calls]
+    content = {"module": ir.to_json(module), "signatures": [] if value["reason"] else signatures}
     with open(job["into"], "wb") as f:
         f.write(encode(content))
     types = calls.types()
