@@ -18,29 +18,18 @@ from ..ir.calls import NotReadable
 from ..ir.interface import IR
 from ..ir.shared import signature
 from ..runs.reporter import Reporter
-from .onnx_models import imported, reason
+from .onnx_models import GivenModule, imported, reason
 from .raising import NotRaised, raised
 
 #: The extent that is given to the first open axis of an input, which usually is the batch, and to others.
 FIRST, OTHERS = 1, 7
 
 
-class ModelOf:
-    """A stand-in for the IR of a run, whose `lower` returns the module in a file of this module's."""
-
-    def __init__(self, ir: IR, path: str) -> None:
-        self._ir = ir
-        self._path = path
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ir, name)
-
-    def lower(self, graph: Any, constants: Any, opened: Any = ()) -> tuple[Any, list[str]]:
-        import tvm
-
-        with open(self._path, "rb") as f:
-            content = next(Decoder().feed(f.read()))
-        return tvm.ir.load_json(content["module"]), list(content["signatures"])
+def model_of(ir: IR, path: str) -> GivenModule:
+    """Returns a stand-in for the IR of a run, whose `lower` returns the module in a file that was imported."""
+    with open(path, "rb") as f:
+        content = next(Decoder().feed(f.read()))
+    return GivenModule(ir, content["module"], content["signatures"])
 
 
 def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:

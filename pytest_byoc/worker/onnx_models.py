@@ -39,11 +39,15 @@ class NotImported(Exception):
 
 
 class GivenModule:
-    """A stand-in for the IR of a run, whose `lower` returns an imported module (text: its JSON)."""
+    """A stand-in for the IR of a run, whose `lower` returns an imported module.
 
-    def __init__(self, ir: IR, text: str) -> None:
+    text: the module's JSON. signatures: of its calls, as far as the graph has a node for each.
+    """
+
+    def __init__(self, ir: IR, text: str, signatures: Sequence[str] = ()) -> None:
         self._ir = ir
         self._text = text
+        self._signatures = list(signatures)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ir, name)
@@ -51,7 +55,7 @@ class GivenModule:
     def lower(self, graph: Any, constants: Any, opened: Any = ()) -> tuple[Any, list[str]]:
         import tvm
 
-        return tvm.ir.load_json(self._text), []
+        return tvm.ir.load_json(self._text), self._signatures
 
 
 def describe(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:

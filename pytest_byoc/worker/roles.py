@@ -65,7 +65,7 @@ def _lowering(ir: IR, job: Mapping[str, Any]) -> IR:
     """Returns the IR, or a stand-in for it where the job contains an imported module, or names the file of
     one."""
     if "model" in job:
-        return cast(IR, model_import.ModelOf(ir, job["model"]))
+        return cast(IR, model_import.model_of(ir, job["model"]))
     return cast(IR, onnx_models.GivenModule(ir, job["module"])) if "module" in job else ir
 
 
