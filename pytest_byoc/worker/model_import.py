@@ -26,7 +26,7 @@ FIRST, OTHERS = 1, 7
 
 
 def model_of(ir: IR, path: str) -> GivenModule:
-    """Returns a stand-in for the IR of a run, whose `lower` returns the module in a file that was imported."""
+    """Returns a stand-in for the IR of a run, whose `lower` returns the module in a file."""
     with open(path, "rb") as f:
         content = next(Decoder().feed(f.read()))
     return GivenModule(ir, content["module"], content["signatures"])
