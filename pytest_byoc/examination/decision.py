@@ -130,7 +130,7 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
                     check,
                     ERROR, message["stage"], raised["type"],
                     f"{message['stage']} raised {raised['type']}{how}{exception_text(raised['message'])}"
-                    + _out_of_memory(raised, report),
+                    + out_of_memory(raised, report),
                     {
                         "exception": raised, "executor": message.get("executor"),
                         **({"printed": message["printed"]} if "printed" in message else {}),
@@ -185,7 +185,7 @@ def _death(report: JobReport, where: str, process: str) -> Finding:
 _USED_UP = "ran out of the {} MiB of address space that a graph may use (--byoc-memory)"
 
 
-def _out_of_memory(raised: dict[str, Any], report: JobReport) -> str:
+def out_of_memory(raised: dict[str, Any], report: JobReport) -> str:
     """Returns a note on an exception that the limit of the address space has caused, or ""."""
     limit = report.end["memory"] >> 20 if report.end and report.end.get("memory") else 0
     if limit and ("MemoryError" in raised["type"] or "bad_alloc" in raised["message"]):

@@ -12,6 +12,7 @@ import numpy as np
 from ..config.models import Model
 from ..core.graph import Graph, Node, Source, TensorType
 from ..core.job_report import JobReport
+from ..examination.decision import out_of_memory
 from ..examination.signature import exception_text
 from ..examination.workers import Workers
 from ..generation import data
@@ -74,9 +75,12 @@ def load(workers: Workers, model: Model, folder: Path) -> Imported:
 def _why(report: JobReport) -> str:
     for message in report.raised():
         raised = message["raised"]
-        kind = "" if raised["type"] == "Failure" else raised["type"]
-        return f"{kind}{exception_text(raised['message'])}" if kind else str(raised["message"])
-    return f"the process that imported it {report.ended}"
+        if raised["type"] == "Failure":
+            return str(raised["message"])
+        return f"{raised['type']}{exception_text(raised['message'])}{out_of_memory(raised, report)}"
+    end = report.end or {}
+    used_up = f" (it had used up {end['memory'] >> 20} MiB: --byoc-memory)" if end.get("used_up") else ""
+    return f"the process that imported it {report.ended}{used_up}"
 
 
 def _graph(name: str, value: Mapping[str, Any]) -> tuple[Graph, dict[str, np.ndarray]]:
