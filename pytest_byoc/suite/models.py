@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config import plan
 from ..config.models import Model
+from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph, Node
 from ..evidence.evidence import Evidence
 from ..evidence.fragmentation import smallest
@@ -30,6 +31,8 @@ from .model_graphs import FEW_NODES, distinct_regions, drawn, held, pieces
 from .model_import import WHOLE, Imported, load
 from .observer import Observer
 
+#: The number of failing parts of a model after which no further part is examined.
+MOST = 3
 #: The most elements that a graph may hold as numbers where only those of the model show its failure.
 _HELD = 50_000
 
@@ -110,12 +113,27 @@ class Models:
             if whole.outcome == INCONCLUSIVE and not regions:
                 # It is one region, whose result the bound can't judge: its parts can be judged.
                 regions = [*pieces(graph)]
-            for region in regions:
-                self._part(region, case, imported, known)
+            self._parts(regions, case, imported, known)
             self._report(whole, case, graph, inputs, constants)
         elif whole.failed and not self._failures.excused(whole, case):
             self._failures.fail(whole, case, shrink=False)
         return whole
+
+    def _parts(
+        self, regions: Sequence[Graph], case: str, imported: Imported, known: Sequence[Mapping[str, Bounded]]
+    ) -> None:
+        """Examines parts of a model, until MOST of them fail. Raises ConformanceFailure."""
+        failures: list[ConformanceFailure] = []
+        for region in regions:
+            try:
+                self._part(region, case, imported, known)
+            except ConformanceFailure as e:
+                failures.append(e)
+                if len(failures) == MOST:
+                    break
+        if failures:
+            text = "\n\n".join(dict.fromkeys(map(str, failures)))
+            raise ConformanceFailure(text, failures[0].verdict) from None
 
     def _part(
         self, region: Graph, case: str, imported: Imported, known: Sequence[Mapping[str, Bounded]]
@@ -128,8 +146,7 @@ class Models:
         self._note(verdict, case)
         self._report(verdict, case, imported.graph, given, own)
         if verdict.outcome == INCONCLUSIVE and len(region.nodes) > FEW_NODES:
-            for piece in pieces(region):
-                self._part(piece, case, imported, known)
+            self._parts([*pieces(region)], case, imported, known)
 
     def _expected(
         self, imported: Imported, inputs: Sequence[Arrays]
@@ -176,7 +193,8 @@ class Models:
                 graph, inputs, constants, known,
                 lambda few, given, own: self._alone(few, given, own).failed,
             )
-        where = _where(found.graph.nodes[-1:] if found else graph.nodes, model)
+        what = "wrong result" if verdict.outcome == WRONG_RESULT else "failure"
+        where = _where(found.graph.nodes[-1:] if found else graph.nodes, model, what)
         if found is not None:
             graph, inputs, constants = found.graph, found.inputs, found.constants
         arrays = {**constants, **inputs[0]}
@@ -192,16 +210,16 @@ class Models:
             raise ConformanceFailure(f"In {case}: {where}.\n\n{e}", e.verdict) from None
 
 
-def _where(nodes: Sequence[Node], model: Graph) -> str:
-    """Returns which nodes of a model fail, in words."""
+def _where(nodes: Sequence[Node], model: Graph, what: str) -> str:
+    """Returns which nodes of a model fail, in words. what: how they fail."""
     positions = {node.outputs: number for number, node in enumerate(model.nodes, 1)}
     first, last, of = positions[nodes[0].outputs], positions[nodes[-1].outputs], len(model.nodes)
     if len(nodes) == of:
-        return "its result is wrong, and that of no smaller part of it is"
+        return "it fails, and no smaller part of it does"
     if len(nodes) > 1:
         return f"the region of the operators {first} to {last} of {of} fails, and no smaller part of it does"
     (node,) = nodes
-    return f"the first wrong result is that of {node.op} (%{node.outputs[0]}), operator {last} of {of}"
+    return f"the first {what} is that of {node.op} (%{node.outputs[0]}), operator {last} of {of}"
 
 
 def _unknown(graph: Graph) -> list[Bounded]:
