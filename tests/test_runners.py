@@ -181,7 +181,7 @@ def test_a_call_that_does_not_keep_to_its_limit_is_ended(pytester: pytest.Pytest
     result = with_runner(pytester, ir, runner, *ONE_CASE, "--byoc-timeout=6", "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report(pytester)["failures"]
-    assert failure["outcome"] == "hang" and "the limit of a stage is 6 s" in failure["message"]
+    assert failure["outcome"] == "hang" and "was killed: the limit of a stage is" in failure["message"]
     assert "waiting for the board" in failure["details"]["printed"]
 
 
