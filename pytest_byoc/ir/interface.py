@@ -334,9 +334,6 @@ class IR(Protocol):
     def bound(self, module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         """Returns a module in which parameters of main, by name, are constants."""
 
-    def to_json(self, module: Any) -> str:
-        """Returns TVM's JSON of a module, with the elements of its constants."""
-
     def calls_function(self, module: Any, function: Any) -> bool:
         """Returns whether TVM compiles the one operator of a module's main to this TIR function."""
 

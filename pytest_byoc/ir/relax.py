@@ -266,13 +266,6 @@ def bound(module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     return relax.transform.BindParams("main", params)(module)
 
 
-def to_json(module: Any) -> str:
-    """Returns TVM's JSON of a module, with the elements of its constants."""
-    import tvm
-
-    return str(tvm.ir.save_json(module))
-
-
 def calls_function(module: Any, function: Any) -> bool:
     """Returns whether TVM compiles the one operator of a module's main to this TIR function."""
     from . import relax_calls

@@ -264,13 +264,6 @@ def bound(module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     return module
 
 
-def to_json(module: Any) -> str:
-    """Returns TVM's JSON of a module, with the elements of its constants."""
-    import tvm
-
-    return str(tvm.ir.save_json(module))
-
-
 def calls_function(module: Any, function: Any) -> bool:
     """Returns False: Relay's frontends call no TIR functions."""
     return False

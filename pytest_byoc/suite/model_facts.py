@@ -42,9 +42,9 @@ def facts(case: str, verdict: Verdict, imported: Imported, examiner: Examiner) -
     """Returns what the reports tell of a model (`model` in report.schema.json)."""
     graph, offloaded = imported.graph, verdict.offloaded or (False,) * len(imported.graph.nodes)
     work = [multiply_adds(graph, node) for node in graph.nodes]
-    left = [node for node, inside in zip(graph.nodes, offloaded) if not inside]
+    left = [position for position, inside in enumerate(offloaded) if not inside]
     why = _reasons(examiner, imported, left) if not imported.reason else {}
-    counts = Counter((node.op, why.get(n, "")) for n, node in enumerate(left))
+    counts = Counter((graph.nodes[position].op, why.get(position, "")) for position in left)
     return {
         "case": case, "outcome": verdict.outcome, "operators": len(graph.nodes), "offloaded": sum(offloaded),
         "multiply_adds": sum(work), "multiply_adds_offloaded": sum(w for w, o in zip(work, offloaded) if o),
@@ -56,23 +56,19 @@ def facts(case: str, verdict: Verdict, imported: Imported, examiner: Examiner) -
     }
 
 
-def _reasons(examiner: Examiner, imported: Imported, left: Sequence[Node]) -> dict[int, str]:
-    """Returns for each node that is left to TVM, by its position, why it is."""
-    graphs = [alone(imported, node) for node in left]
+def _reasons(examiner: Examiner, imported: Imported, left: Sequence[int]) -> dict[int, str]:
+    """Returns for each operator that is left to TVM, by its position, why it is."""
+    survey, ir = examiner.partitions.survey, examiner.workers.ir
     found: dict[int, str] = {}
-    for n, (node, partition) in enumerate(zip(left, examiner.partitions.survey(graphs))):
-        if imported.graph.nodes.index(node) in imported.functions:
-            found[n] = FUNCTION
-            continue
-        if partition is not None and partition.regions:
-            found[n] = PLACE
-            continue
-        record, dtype = OPERATORS[node.op], node.types[0].dtype
-        dtypes = [dtype] if dtype in record.dtypes else []
-        dtypes += [d for d in record.dtypes if d != dtype]
-        usual = [default_case(node.op, d, examiner.workers.ir).graph for d in dtypes]
-        takes = [
-            d for d, p in zip(dtypes, examiner.partitions.survey(usual)) if p is not None and p.regions
-        ]
-        found[n] = FORM if dtype in takes else DTYPE if takes else OPERATOR
+    for position, partition in zip(left, survey([alone(imported, position) for position in left])):
+        node = imported.graph.nodes[position]
+        if position in imported.functions:
+            found[position] = FUNCTION
+        elif partition is not None and partition.regions:
+            found[position] = PLACE
+        else:
+            dtypes = OPERATORS[node.op].dtypes
+            usual = survey([default_case(node.op, dtype, ir).graph for dtype in dtypes])
+            takes = [dtype for dtype, p in zip(dtypes, usual) if p is not None and p.regions]
+            found[position] = FORM if node.types[0].dtype in takes else DTYPE if takes else OPERATOR
     return found

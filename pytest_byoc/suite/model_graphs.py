@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.graph import Graph, Node, Source
+from ..core.graph import Graph, Source
 from ..core.parts import part
 from .model_import import Imported
 
@@ -19,9 +19,9 @@ FEW_NODES = 8
 _KEPT = 64
 
 
-def alone(imported: Imported, node: Node) -> Graph:
-    """Returns one operator of a model as a graph, with its small constants."""
-    position = next(n for n, other in enumerate(imported.graph.nodes) if other is node)
+def alone(imported: Imported, position: int) -> Graph:
+    """Returns the operator at a position of a model as a graph, with its small constants."""
+    node = imported.graph.nodes[position]
     graph = part(imported.graph, {position})
     graph = replace(graph, outputs=node.outputs[:1] if not graph.outputs else graph.outputs)
     constants = tuple(

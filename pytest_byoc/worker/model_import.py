@@ -39,25 +39,26 @@ def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     It sends the fact "model": the inputs, and "graph" and "constants", or "reason" where it is no graph of
     records; and "chosen", the extents that open axes were given. An exception says what can't be imported.
     """
+    import tvm
+
     reporter.stage("import")
     module, chosen = _module(ir, job)
     reporter.stage("lower")
     module = ir.folded(module)
-    value: dict[str, Any] = {"chosen": chosen, "reason": ""}
-    try:
-        graph, constants = raised(ir, module)
-        value.update(graph=graph.to_dict(), constants=constants)
-    except NotRaised as e:
-        value["reason"] = str(e)
     try:
         calls = ir.calls(module)
     except NotReadable as e:
         raise Failure("the module cannot be read: %s" % e) from None
     if not calls.calls:
         raise Failure("no operator is left of it once its constants are folded")
+    value: dict[str, Any] = {"chosen": chosen, "reason": ""}
+    try:
+        value.update(graph=raised(ir, calls).to_dict(), constants=calls.constants)
+    except NotRaised as e:
+        value["reason"] = str(e)
     prefix = "relax." if ir.NAME == "relax" else ""
     signatures = [signature(prefix + c.op, c.types) if c.function is None else "" for c in calls.calls]
-    content = {"module": ir.to_json(module), "signatures": [] if value["reason"] else signatures}
+    content = {"module": str(tvm.ir.save_json(module)), "signatures": [] if value["reason"] else signatures}
     with open(job["into"], "wb") as f:
         f.write(encode(content))
     types = calls.types()

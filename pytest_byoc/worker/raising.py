@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.graph import Graph, Node, Source, TensorType
-from ..ir.calls import Call, Calls, NotReadable
+from ..ir.calls import Call, Calls
 from ..ir.interface import IR
 from ..operators import OPERATORS
 from ..operators.record import Operator
@@ -29,12 +29,8 @@ class NotRaised(Exception):
     """Raised for a module that is no graph of records; the message says what is in it."""
 
 
-def raised(ir: IR, module: Any) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Returns the graph of a module's main, and its constants by name. Raises NotRaised."""
-    try:
-        found = ir.calls(module)
-    except NotReadable as e:
-        raise NotRaised(str(e)) from None
+def raised(ir: IR, found: Calls) -> Graph:
+    """Returns the graph of a module's main. found: its calls. Raises NotRaised."""
     types, seen = found.types(), {}
     nodes = []
     for call in found.calls:
@@ -45,14 +41,14 @@ def raised(ir: IR, module: Any) -> tuple[Graph, dict[str, np.ndarray]]:
         nodes.append(Node(op, call.operands, attrs, call.outputs, call.types))
     inputs = tuple(Source(name, type_) for name, type_ in found.inputs.items())
     constants = tuple(_constant(name, array) for name, array in found.constants.items())
-    graph = Graph(inputs, constants, tuple(nodes), found.outputs)
-    return graph, found.constants
+    return Graph(inputs, constants, tuple(nodes), found.outputs)
 
 
 def _constant(name: str, array: np.ndarray) -> Source:
     """Returns a constant with the range of its elements, from which others may be drawn."""
     type_ = TensorType(tuple(array.shape), str(array.dtype))
-    finite = array.astype("float64")[np.isfinite(array.astype("float64"))]
+    numbers = array.astype("float64")
+    finite = numbers[np.isfinite(numbers)]
     if not finite.size:
         return Source(name, type_)
     return Source(name, type_, float(finite.min()), float(finite.max()))
