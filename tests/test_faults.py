@@ -65,6 +65,7 @@ FIRST_SEEN_BY = {
     "size": ("constants_twice", "test_thoroughly", "large_weight"),
     "batches": ("cache_keyed_without_batch", "test_thoroughly", "diamond"),
     "dynamic": ("dynamic_is_one", "test_thoroughly", "diamond"),
+    "equivalent": ("long_sum_cut", "test_thoroughly", "long_sums"),
     "together": ("constants_registered", "test_thoroughly", "constants_in_two_regions"),
     "reproducible": ("sum_order_by_hash", "test_thoroughly", "weights_alike"),
     "missing-library": ("runtime_not_linked", "test_thoroughly", "diamond"),

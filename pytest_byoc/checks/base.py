@@ -57,10 +57,10 @@ FEW = "a few graphs"
 
 #: The graphs and workers that a check may need in addition (`examination/companions.py`).
 #: LARGER: the graph for a larger batch. OPENINGS: the ways to leave its extents open. TWIN: the
-#: graph with other constants. AGAIN: a second compilation by another process. WITHOUT_LIBRARIES: a
-#: loader without the target's libraries. WITHOUT_FILES: a loader from which files can be hidden.
-#: GUARDED: a loader in which malloc checks each piece of memory.
-LARGER, OPENINGS, TWIN, AGAIN = "larger", "openings", "twin", "again"
+#: graph with other constants. EQUIVALENTS: graphs that compute the same. AGAIN: a second compilation
+#: by another process. WITHOUT_LIBRARIES: a loader without the target's libraries. WITHOUT_FILES: a
+#: loader from which files can be hidden. GUARDED: a loader in which malloc checks each piece of memory.
+LARGER, OPENINGS, TWIN, EQUIVALENTS, AGAIN = "larger", "openings", "twin", "equivalents", "again"
 WITHOUT_LIBRARIES, WITHOUT_FILES, GUARDED = "without libraries", "without files", "guarded"
 
 
@@ -102,8 +102,8 @@ class Check:
         partitioned modules, or LLVM's build of them with the regions inlined.
     repartitions: it partitions the graph once more, or another graph; its failure causes no other.
     records: its worker half records facts. A check without facts only detects processes that die.
-    needs: any of LARGER, OPENINGS, TWIN, AGAIN, WITHOUT_LIBRARIES, WITHOUT_FILES, GUARDED. With one of
-        the last three its `reload` runs only in that loader.
+    needs: any of LARGER, OPENINGS, TWIN, EQUIVALENTS, AGAIN, WITHOUT_LIBRARIES, WITHOUT_FILES,
+        GUARDED. With one of the last three its `reload` runs only in that loader.
     variants: yields the jobs with which LLVM builds the same as the check. Where LLVM's outputs are
         wrong too, the facts named in the variant, or in `facts`, are withdrawn; where it dies too,
         so is the death of the target's process.

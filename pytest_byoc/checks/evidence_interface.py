@@ -103,6 +103,10 @@ class Evidence(Protocol):
         """Returns the evidence on the graph with open extents, once for each opening."""
 
     @property
+    def equivalents(self) -> Sequence[tuple[str, Evidence]]:
+        """Returns the evidence on graphs that compute the same, each with what was changed in words."""
+
+    @property
     def twin(self) -> Evidence | None:
         """Returns the evidence on the graph with other constants; None if there is no such graph.
 
@@ -155,6 +159,15 @@ class Evidence(Protocol):
         self, check: str, stage: str, kind: str, first: Arrays, second: Arrays, what: str
     ) -> Iterator[Finding]:
         """Yields findings where a second run does not repeat the first one bit by bit."""
+
+    def near_itself(
+        self, check: str, other: Evidence, first: Arrays, second: Arrays, how: str
+    ) -> Iterator[Finding]:
+        """Yields findings where outputs that no bound can judge differ from those of a graph that computes
+        the same.
+
+        other: the evidence on that graph. first, second: the outputs of this graph and of the other one.
+        """
 
     def where(self, output: int, mask: np.ndarray) -> Mapping[str, Any]:
         """Returns details for a finding on the elements of an output that a mask selects.

@@ -16,13 +16,15 @@ class Effort:
     checks: ids of the checks to make. executors: EVERY, ONE or FIRST. with_llvm: whether LLVM builds the
     graph too, which shows whether TVM itself is wrong. merged: whether the graph is a union whose
     graphs are partitioned one by one; the sources that the target generates for its regions may
-    then be compiled as one. openings: the number of openings that the check `dynamic` tries."""
+    then be compiled as one. openings: the number of openings that the check `dynamic` tries.
+    equivalents: the number of changes that the check `equivalent` tries."""
 
     checks: tuple[str, ...]
     executors: str = EVERY
     with_llvm: bool = True
     merged: bool = False
     openings: int = 0
+    equivalents: int = 0
 
     def in_full(self) -> Effort:
         """Returns the effort with the same checks, every executor and LLVM's build. A union is

@@ -23,7 +23,8 @@ class Level:
     number of ways per pattern (None: every way). near_misses: number of near misses per pattern,
     except those of `operand_forms`: other ways to broadcast an operand, and other permutations.
     batches: number of larger batches for which a random graph is examined again. openings: number
-    of openings that the check `dynamic` tries of a graph with all checks. onnx: whether ONNX's node
+    of openings that the check `dynamic` tries of a graph with all checks. equivalents: number of changes
+    that the check `equivalent` tries of such a graph. onnx: whether ONNX's node
     tests run.
 
     one_executor: the graphs that are first built for one executor only, selected by the graph's
@@ -41,6 +42,7 @@ class Level:
     operand_forms: int
     batches: int
     openings: int
+    equivalents: int
     onnx: bool
     one_executor: str
     #: Whether runs are measured beside LLVM's.
@@ -57,16 +59,17 @@ LEVELS = {
     for level in (
         Level(
             "smoke", all_cases=False, side_by_side=True, max_examples=1, ways=1, near_misses=1,
-            operand_forms=12, batches=1, openings=1,
+            operand_forms=12, batches=1, openings=1, equivalents=1,
             onnx=False, one_executor=ALL,
         ),
         Level(
             "standard", all_cases=True, side_by_side=True, max_examples=8, ways=None, near_misses=10,
-            operand_forms=60, batches=2, openings=3, onnx=True, one_executor=NUMEROUS,
+            operand_forms=60, batches=2, openings=3, equivalents=2, onnx=True, one_executor=NUMEROUS,
         ),
         Level(
             "full", all_cases=True, side_by_side=False, max_examples=60, ways=None, near_misses=40,
-            operand_forms=400, batches=2, openings=6, onnx=True, one_executor=NONE, measures=True,
+            operand_forms=400, batches=2, openings=6, equivalents=8, onnx=True, one_executor=NONE,
+            measures=True,
         ),
     )
 }

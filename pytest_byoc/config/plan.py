@@ -8,6 +8,7 @@ from collections.abc import Set
 from ..checks import CHECKS
 from ..checks.base import CHOSEN, EVERY, FEW
 from ..checks.dynamic import OPENED as OPENED
+from ..checks.equivalent import REWRITTEN as REWRITTEN
 from ..generation.structures import EXHAUSTIVE, NUMERIC, STRUCTURES
 from .effort import EVERY as EVERY_EXECUTOR
 from .effort import ONE, Effort
@@ -24,11 +25,14 @@ SPEED = "speed"
 #: saved graphs. SAVED: a graph of the corpus, which may have failed any check. NUMEROUS: a random
 #: graph, or a structure that is examined again with all checks. MEASURED: a graph whose runs are measured,
 #: so that TVM's own part has to be built in full. OPENED: a graph whose extents are
-#: left open, although few checks are made on it. Further kinds are the names of
+#: left open, although few checks are made on it. REWRITTEN: a graph of which others are made that compute
+#: the same, although few checks are made on it. Further kinds are the names of
 #: structures, and those of `Case.kinds`.
 ALL_CHECKS, SAVED, NUMEROUS, MEASURED = "all checks", "saved", "numerous", "measured"
 #: The number of openings of a graph that may have failed with any of them.
 ALL_OPENINGS = LEVELS["full"].openings
+#: The number of changes of a graph that may have failed with any of them.
+ALL_EQUIVALENTS = LEVELS["full"].equivalents
 #: The kinds of a graph of no particular kind.
 PLAIN: frozenset[str] = frozenset()
 
@@ -79,7 +83,9 @@ def effort(level: Level, kinds: Set[str] = PLAIN, alone: bool = False) -> Effort
     one = level.tries_one_executor(NUMEROUS in kinds) and kinds.isdisjoint({SAVED, MEASURED})
     checks = _checks(level.name, kinds, alone)
     openings = ALL_OPENINGS if SAVED in kinds else level.openings if ALL_CHECKS in kinds else 1
-    return Effort(checks, ONE if one else EVERY_EXECUTOR, with_llvm=not one, openings=openings)
+    equivalents = ALL_EQUIVALENTS if SAVED in kinds else level.equivalents
+    executors = ONE if one else EVERY_EXECUTOR
+    return Effort(checks, executors, with_llvm=not one, openings=openings, equivalents=equivalents)
 
 
 def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
@@ -110,4 +116,4 @@ def every_graph() -> Effort:
 def again(check: str) -> Effort:
     """Returns the effort for shrinking a failure of a check: in full, with that check."""
     checks = tuple(c.id for c in CHECKS if c.made_on == EVERY or c.id == check)
-    return Effort(checks, openings=ALL_OPENINGS)
+    return Effort(checks, openings=ALL_OPENINGS, equivalents=ALL_EQUIVALENTS)

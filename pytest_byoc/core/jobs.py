@@ -31,6 +31,16 @@ class OpenGraph(TypedDict):
     larger: OtherGraph
 
 
+class EquivalentGraph(OtherGraph):
+    """A graph that computes the same as another one.
+
+    change: what was changed, in words. cuts: whether it is meant to make several regions of one.
+    """
+
+    change: str
+    cuts: bool
+
+
 class _Required(TypedDict):
     kind: str
     #: `Graph.to_dict`.
@@ -66,6 +76,9 @@ class Job(_Required, total=False):
     openings: list[OpenGraph]
     #: How many of the openings are tried.
     tried_openings: int
+    #: Graphs that compute the same, and how many changes of the graph are tried.
+    equivalents: list[EquivalentGraph]
+    tried_equivalents: int
 
 
 def narrowed(job: Job, graph: Graph) -> Job:

@@ -22,8 +22,9 @@ _FAR = 0.1
 class Comparison:
     """The comparison of one output with its bound.
 
-    judged: a mask of the elements that the bound can judge. outside: a mask of the elements that
-    are judged and outside of their bound.
+    judged: a mask of the elements that the bound can judge. outside: a mask of the elements outside of
+    their bound: those that are judged, and numbers that are further off than even a bound allows that
+    is larger than all values.
     """
 
     judged: np.ndarray
@@ -111,7 +112,12 @@ def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
             # The errors of quantised values are a few steps of small numbers, exact in float64.
             inside |= np.abs(actual.astype(np.float64) - value) <= error
     known = judged(expected)
-    return Comparison(known, known & ~inside)
+    outside = known & ~inside
+    rest = ~known & ~expected.ambiguous & finite & ~inside
+    if rest.any():
+        with np.errstate(all="ignore"):
+            outside |= rest & np.isfinite(error) & np.isfinite(actual.astype(np.float64))
+    return Comparison(known, outside)
 
 
 def is_inexact(actual: np.ndarray, expected: Bounded, outside: np.ndarray) -> bool:

@@ -17,8 +17,17 @@ from ..core.openings import OpenExtent
 from ..reference_kernels import Bounded
 from .comparison import agree, compare, is_inexact, lost, share_judged, within
 from .fragmentation import smallest
-from .output_findings import array_type, different_bits, element, lost_values, outside_bound, where
+from .output_findings import (
+    array_type,
+    different_bits,
+    differs_from_itself,
+    element,
+    lost_values,
+    outside_bound,
+    where,
+)
 from .placement import may_be_offloaded, placement, times, type_bytes
+from .self_comparison import too_far
 from .speed import Speed
 
 
@@ -60,10 +69,11 @@ class Evidence:
     confirmation: JobReport = field(default_factory=JobReport)
     #: The loader's report on LLVM's own artifact, which is loaded if the target's fails there.
     deployed: JobReport = field(default_factory=JobReport)
-    #: The evidence on the graph for a larger batch, with open extents, and with other constants (see
-    #: `companions`).
+    #: The evidence on the graph for a larger batch, with open extents, changed so that it computes the
+    #: same (with the change in words), and with other constants (see `companions`).
     larger: Evidence | None = None
     openings: list[OpenEvidence] = field(default_factory=list)
+    equivalents: list[tuple[str, Evidence]] = field(default_factory=list)
     twin: Evidence | None = None
     #: The reports on a second compilation, and on loading without the target's libraries.
     again: JobReport = field(default_factory=JobReport)
@@ -286,6 +296,24 @@ class Evidence:
             return None
         mask = lost(actual, bounded, reference if known else None)
         return mask if mask.any() else None
+
+    def near_itself(
+        self, check: str, other: Any, first: Sequence[np.ndarray], second: Sequence[np.ndarray], how: str
+    ) -> Iterator[Finding]:
+        """Yields findings where outputs that no bound can judge differ from those of a graph that computes
+        the same.
+
+        other: the evidence on that graph. LLVM's outputs for both graphs have to be known. first,
+        second: the outputs of this graph and of the other one.
+        """
+        llvm, llvm_of_other = self.reference_outputs(0), other.reference_outputs(0)
+        if llvm is None or llvm_of_other is None or len(first) != len(second):
+            return
+        for i, (a, b) in enumerate(zip(first, second)):
+            expected = (self.expected[0][i], other.expected[0][i])
+            far = too_far(a, b, expected, (llvm[i], llvm_of_other[i]))
+            if far is not None:
+                yield differs_from_itself(self.graph, check, i, a, b, far, how)
 
     def where(self, output: int, mask: np.ndarray) -> dict[str, Any]:
         """Returns details for a finding on the elements of an output that a mask selects."""

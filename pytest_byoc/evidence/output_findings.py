@@ -11,6 +11,7 @@ from ..core.finding import Finding
 from ..core.graph import Graph
 from ..reference_kernels import Bounded
 from . import difference
+from .self_comparison import Distance
 
 #: The attributes that name the axes of a result.
 _LAYOUTS = ("dst_layout", "data_layout", "layout")
@@ -114,6 +115,32 @@ def different_bits(
         check, "wrong-result", stage, kind,
         f"output {i} (%{graph.outputs[i]}) of {what} {text}.", details,
     )
+
+
+def differs_from_itself(
+    graph: Graph, check: str, i: int, a: np.ndarray, b: np.ndarray, far: Distance, how: str
+) -> Finding:
+    """Returns a finding on elements that are too far from those of a graph that computes the same.
+
+    i: the output's position. a, b: the output of the graph, and of the other one. how: the change of the
+    graph.
+    """
+    with np.errstate(all="ignore"):
+        distance = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    distance = np.where(np.isnan(distance), np.inf, distance)
+    at = np.unravel_index(int(np.argmax(np.where(far.mask, distance, -1.0))), far.mask.shape)
+    details = {
+        "output": i, "name": graph.outputs[i], "index": [int(v) for v in at],
+        "expected": _scalar(a[at]), "bound": far.allowed, "actual": _scalar(b[at]), "how": how,
+        **where(graph, i, far.mask),
+    }  # fmt: skip
+    text = (
+        f"output {i} (%{graph.outputs[i]}) is not the same {how}: at {details['index']} it is "
+        f"{details['actual']!r}, in the graph itself {details['expected']!r}. No bound can judge the "
+        f"element, but both graphs compute the same, and by LLVM's own errors they may differ by "
+        f"{far.allowed:.3g}. {details['outside']} of {details['elements']} elements are like that."
+    )
+    return Finding(check, "wrong-result", "compare", "differs", text, details)
 
 
 def where(graph: Graph, output: int, mask: np.ndarray) -> dict[str, Any]:

@@ -7,17 +7,31 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..checks import CHECKS, build_files, dynamic, overrun
-from ..checks.base import AGAIN, GUARDED, LARGER, OPENINGS, TWIN, WITHOUT_FILES, WITHOUT_LIBRARIES, Variant
+import numpy as np
+
+from ..checks import CHECKS, build_files, dynamic, equivalent, overrun
+from ..checks.base import (
+    AGAIN,
+    EQUIVALENTS,
+    GUARDED,
+    LARGER,
+    OPENINGS,
+    TWIN,
+    WITHOUT_FILES,
+    WITHOUT_LIBRARIES,
+    Variant,
+    of_other,
+)
 from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph
 from ..core.job_report import JobReport
-from ..core.jobs import Job, OpenGraph, OtherGraph, changed
+from ..core.jobs import EquivalentGraph, Job, OpenGraph, OtherGraph, changed
 from ..core.openings import OpenExtent
-from ..evidence.comparison import compare
+from ..evidence.comparison import compare, judged
 from ..evidence.evidence import Evidence, OpenEvidence
 from ..evidence.judging import Judgement
 from ..generation import data, variants
+from ..generation.equivalents import equivalents
 from ..generation.openings import openings
 from ..oracle import evaluation
 from .client import Worker, WorkerError
@@ -95,6 +109,23 @@ class Companions:
             for given in job.get("openings", ())
         ]
 
+    def equivalents(
+        self, graph: Graph, checks: Sequence[str], inputs: dict[str, np.ndarray]
+    ) -> list[EquivalentGraph]:
+        """Returns the graphs that compute the same; none where no check needs them."""
+        found = equivalents(graph, self._workers.ir) if _need(EQUIVALENTS, checks) else []
+        return [
+            {
+                "change": e.change, "cuts": e.cuts, "graph": e.graph.to_dict(), "inputs": inputs,
+                "constants": data.constants(e.graph),
+            }
+            for e in found
+        ]
+
+    def rewritten(self, job: Job) -> list[tuple[str, Evidence]]:
+        """Returns empty evidence on the job's graphs that compute the same."""
+        return [(given["change"], _empty_evidence(given)) for given in job.get("equivalents", ())]
+
     def larger(self, job: Job) -> Evidence | None:
         """Returns empty evidence on the job's graph for a larger batch; None if it has none."""
         return _empty_evidence(job["larger"]) if "larger" in job else None
@@ -104,6 +135,20 @@ class Companions:
         for number, opening in enumerate(evidence.openings):
             if evidence.target.died or any(evidence.target.facts(dynamic.fact(number))):
                 self.expect(opening.larger, evidence)
+
+    def expect_equivalents(self, job: Job, evidence: Evidence) -> None:
+        """Calculates the outputs of graphs that compute the same, where the target has run them or has
+        died; where no bound can judge some of them, LLVM builds the graph too."""
+        for number, (_, other) in enumerate(evidence.equivalents):
+            if not (evidence.target.died or any(evidence.target.facts(equivalent.fact(number)))):
+                continue
+            values = {**other.constants, **other.inputs[0]}
+            other.expected = [evaluation.evaluate(other.graph, values, self._workers.precision)]
+            unjudged = not all(judged(bounded).all() for bounded in other.expected[0])
+            if unjudged and any(evidence.reference.facts("outputs")):
+                (variant,) = of_other(other)
+                usual = {**self._workers.built, "executor": job["executors"][0]}
+                other.reference = self._workers.ask_reference(changed(job, **usual, **variant.changes))
 
     def expect(self, companion: Evidence, evidence: Evidence) -> None:
         """Calculates the outputs of a companion's graph and their bounds.
@@ -284,6 +329,6 @@ def _compiled(
     """
     path = Path(job["folder"], folder)
     path.mkdir()
-    entries = {k: v for k, v in job.items() if k not in (LARGER, OPENINGS, TWIN)}
+    entries = {k: v for k, v in job.items() if k not in (LARGER, OPENINGS, EQUIVALENTS, TWIN)}
     worker.submit({**entries, "folder": str(path), "checks": list(checks), **more}, limit)
     return worker.collect()

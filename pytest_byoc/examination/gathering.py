@@ -144,6 +144,9 @@ class Gatherer:
         if effort.openings and subject.module is None:
             job["openings"] = self._companions.openings(subject.graph, checks)
             job["tried_openings"] = effort.openings
+        if effort.equivalents and subject.module is None:
+            job["equivalents"] = self._companions.equivalents(subject.graph, checks, subject.inputs[0])
+            job["tried_equivalents"] = effort.equivalents
         return job
 
     def _compile(self, subject: Subject, job: Job, llvm: bool) -> tuple[Evidence, Job]:
@@ -161,7 +164,7 @@ class Gatherer:
         evidence = Evidence(
             graph, job["inputs"], job["constants"], [], report, JobReport(),
             deterministic=workers.deterministic, larger=self._companions.larger(job),
-            openings=self._companions.opened(job),
+            openings=self._companions.opened(job), equivalents=self._companions.rewritten(job),
             partition_only=bool(workers.partition_only), without_checks=workers.without_checks,
             strict_views=workers.strict_views, awaits_llvm=job["fast_build"] and not llvm,
             lower_precision=workers.precision != FULL, apart=workers.apart,
@@ -180,6 +183,7 @@ class Gatherer:
                 if llvm:
                     evidence.reference = workers.reference.collect()
             self._companions.expect_opened(evidence)
+            self._companions.expect_equivalents(job, evidence)
         self._limit.learn(evidence.target)
         return evidence, job
 

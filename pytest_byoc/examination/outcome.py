@@ -104,6 +104,11 @@ class Verdict:
         return self.outcome in FAILURES
 
     @property
+    def unjudged(self) -> bool:
+        """Returns whether only the lack of a narrow bound keeps it from a pass."""
+        return self.outcome == INCONCLUSIVE and not self.notes
+
+    @property
     def reason(self) -> str:
         """Returns why it is no pass, for a skipped test: the outcome, and its notes or meaning."""
         meaning = "the target offloads nothing of the graph"

@@ -192,10 +192,13 @@ OPERATORS: tuple[Operator, ...] = (
     unary("negative", _EXACT, dtypes=FLOATS + SIGNED),
     unary("floor", _EXACT, interesting=ROUNDING),
     unary("ceil", _EXACT, interesting=ROUNDING),
-    binary("add", _IEEE, addends=(0, 1), epilogue=True, followed_by=("nn.relu", "tanh")),
+    binary(
+        "add", _IEEE, addends=(0, 1), commutative=True, associative=INTEGERS, epilogue=True,
+        followed_by=("nn.relu", "tanh"),
+    ),
     binary("subtract", _IEEE, addends=(0, 1)),
-    binary("multiply", _IEEE, factors=(0, 1)),
+    binary("multiply", _IEEE, factors=(0, 1), commutative=True, associative=INTEGERS),
     _DIVIDE,
-    binary("maximum", _EXACT),
-    binary("minimum", _EXACT),
+    binary("maximum", _EXACT, commutative=True, associative=NUMBERS),
+    binary("minimum", _EXACT, commutative=True, associative=NUMBERS),
 )

@@ -28,6 +28,7 @@ from .record import (
 
 _BOOLEANS = "exact (booleans)"
 _INTEGERS = "exact (integers)"
+_BITS = INTEGERS + ("bool",)
 _COMPARISON = "exact; not judged where the operands' bounds overlap"
 
 
@@ -44,9 +45,10 @@ def _comparison_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[Tensor
     return (TensorType(broadcast(a.shape, b.shape), "bool"),)
 
 
-def _comparison(name: str) -> Operator:
+def _comparison(name: str, commutative: bool = False) -> Operator:
     return Operator(
         name=name,
+        commutative=commutative,
         infer=_comparison_infer,
         shapes=SHAPES,
         accuracy=_COMPARISON,
@@ -118,21 +120,21 @@ def _where_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
 
 
 OPERATORS: tuple[Operator, ...] = (
-    _comparison("equal"),
-    _comparison("not_equal"),
+    _comparison("equal", commutative=True),
+    _comparison("not_equal", commutative=True),
     _comparison("less"),
     _comparison("less_equal"),
     _comparison("greater"),
     _comparison("greater_equal"),
     # TVM's type rules accept other dtypes for these operators, its expressions do not.
-    binary("logical_and", _BOOLEANS, ("bool",)),
-    binary("logical_or", _BOOLEANS, ("bool",)),
-    binary("logical_xor", _BOOLEANS, ("bool",)),
+    binary("logical_and", _BOOLEANS, ("bool",), commutative=True, associative=("bool",)),
+    binary("logical_or", _BOOLEANS, ("bool",), commutative=True, associative=("bool",)),
+    binary("logical_xor", _BOOLEANS, ("bool",), commutative=True, associative=("bool",)),
     unary("logical_not", _BOOLEANS, dtypes=("bool",)),
-    binary("bitwise_and", _INTEGERS, INTEGERS + ("bool",)),
-    binary("bitwise_or", _INTEGERS, INTEGERS + ("bool",)),
-    binary("bitwise_xor", _INTEGERS, INTEGERS + ("bool",)),
-    unary("bitwise_not", _INTEGERS, dtypes=INTEGERS + ("bool",)),
+    binary("bitwise_and", _INTEGERS, _BITS, commutative=True, associative=_BITS),
+    binary("bitwise_or", _INTEGERS, _BITS, commutative=True, associative=_BITS),
+    binary("bitwise_xor", _INTEGERS, _BITS, commutative=True, associative=_BITS),
+    unary("bitwise_not", _INTEGERS, dtypes=_BITS),
     _shift("left_shift", Parameter("most", _left_counts, attribute=False)),
     _shift("right_shift", Parameter("most", _right_counts, attribute=False)),
     _test("isnan"),

@@ -230,6 +230,8 @@ class Operator:
     addends: positions of the operands that are added to the others; compilers fold constants at
         these positions into each other.
     factors: the same of operands that the others are multiplied by.
+    commutative: True if its two operands may be swapped.
+    associative: dtypes for which (a, b), c may be combined as a, (b, c) too, with equal bits.
     interesting: values of the first operand around which an elementwise function behaves otherwise
         (operators/interesting.py).
     homogeneous: True if f(s * x) = s * f(x) for every s > 0, so that a scale may be moved through it.
@@ -270,6 +272,8 @@ class Operator:
     contraction: bool = False
     addends: tuple[int, ...] = ()
     factors: tuple[int, ...] = ()
+    commutative: bool = False
+    associative: tuple[str, ...] = ()
     interesting: tuple[float, ...] = ()
     homogeneous: bool = False
     approximated: bool = False

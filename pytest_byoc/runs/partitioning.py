@@ -35,6 +35,17 @@ class Opened(NamedTuple):
     larger: Other
 
 
+class Same(NamedTuple):
+    """A graph that computes the same.
+
+    change: what was changed, in words. cuts: whether it is meant to make several regions of one.
+    """
+
+    change: str
+    cuts: bool
+    other: Other
+
+
 def _other(given: Mapping[str, Any] | None) -> Other | None:
     return Other(Graph.from_dict(given["graph"]), given["constants"], given["inputs"]) if given else None
 
@@ -44,6 +55,12 @@ def _opened(given: Mapping[str, Any]) -> Opened:
     assert larger is not None
     extents = [OpenExtent(*fields) for fields in given["extents"]]
     return Opened(extents, Graph.from_dict(given["graph"]), larger)
+
+
+def _same(given: Mapping[str, Any]) -> Same:
+    other = _other(given)
+    assert other is not None
+    return Same(given["change"], given["cuts"], other)
 
 
 class PartitioningRun(Run):
@@ -63,6 +80,9 @@ class PartitioningRun(Run):
         #: The ways to leave extents of the graph open, and how many of them are tried.
         self.openings = [_opened(given) for given in job.get("openings", [])]
         self.tried_openings: int = job.get("tried_openings", 0)
+        #: The graphs that compute the same, and how many changes of the graph are tried.
+        self.equivalents = [_same(given) for given in job.get("equivalents", [])]
+        self.tried_equivalents: int = job.get("tried_equivalents", 0)
         #: The graph with other constants; None where it has none that could be different.
         self.twin = _other(job.get("twin"))
         #: TVM's current target and PassContext before the first partitioning (see `IR.scopes`).
@@ -219,6 +239,17 @@ class PartitioningRun(Run):
         return self._lowered(
             lambda: self.ir.lower(opening.graph, self.constants, opening.extents)[0],
             "TVM cannot express some graphs with open extents",
+        )
+
+    def lowered_same(self, same: Same) -> Any:
+        """Returns a graph that computes the same as an IRModule.
+
+        Where TVM does not lower such a graph, it reports the check as not made, and returns None.
+        """
+        self.stage("lower")
+        return self._lowered(
+            lambda: self.lowered_other(same.other.graph, same.other.constants),
+            "TVM does not lower some graphs that compute the same",
         )
 
     def with_non_op_nodes(self) -> Form | None:

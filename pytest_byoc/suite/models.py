@@ -16,7 +16,13 @@ from ..evidence.fragmentation import smallest
 from ..evidence.judging import judge
 from ..examination.decision import decide
 from ..examination.examiner import Examiner
-from ..examination.outcome import INCONCLUSIVE, ConformanceFailure, Verdict
+from ..examination.outcome import (
+    INCONCLUSIVE,
+    ORACLE_SUSPECT,
+    REFERENCE_WRONG,
+    ConformanceFailure,
+    Verdict,
+)
 from ..examination.subject import Subject
 from ..generation import data
 from ..oracle import evaluation, sampling
@@ -26,11 +32,14 @@ from ..storage.scratch import Scratch
 from . import culprit
 from .culprit import Arrays
 from .failures import Failures
+from .model_equivalents import examined
 from .model_facts import facts
 from .model_graphs import FEW_NODES, distinct_regions, drawn, held, pieces
 from .model_import import WHOLE, Imported, load
 from .observer import Observer
 
+#: The outcomes of a model with which graphs that compute the same are examined at every level.
+_DOUBTFUL = (INCONCLUSIVE, ORACLE_SUSPECT, REFERENCE_WRONG)
 #: The number of failing parts of a model after which no further part is examined.
 MOST = 3
 #: The most elements that a graph may hold as numbers where only those of the model show its failure.
@@ -115,9 +124,22 @@ class Models:
                 regions = [*pieces(graph)]
             self._parts(regions, case, imported, known)
             self._report(whole, case, graph, inputs, constants)
+            if self._examiner.settings.level.name == "full" or whole.outcome in _DOUBTFUL:
+                self._rewritten(whole, case, imported, inputs, outputs)
         elif whole.failed and not self._failures.excused(whole, case):
             self._failures.fail(whole, case, shrink=False)
         return whole
+
+    def _rewritten(
+        self, whole: Verdict, case: str, imported: Imported, inputs: Sequence[Arrays],
+        outputs: Sequence[Sequence[Bounded]],
+    ) -> None:
+        """Examines graphs that compute the same as a model. Raises ConformanceFailure."""
+        graph, constants = imported.graph, imported.constants
+        for verdict in examined(self._examiner, graph, whole.evidence, inputs, constants, outputs):
+            self._note(verdict, case)
+            if verdict.failed and not self._failures.excused(verdict, case):
+                self._failures.fail(verdict, case, shrink=False)
 
     def _parts(
         self, regions: Sequence[Graph], case: str, imported: Imported, known: Sequence[Mapping[str, Bounded]]

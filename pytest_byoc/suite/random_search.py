@@ -12,10 +12,11 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 
 from .. import __version__
-from ..config.plan import NUMEROUS, OPENED
+from ..config.plan import NUMEROUS, OPENED, REWRITTEN
 from ..core.graph import Graph
-from ..examination.outcome import PASS, Verdict
+from ..examination.outcome import INCONCLUSIVE, PASS, Verdict
 from ..generation.batch_sizes import at_batch, batch_size
+from ..generation.equivalents import equivalents
 from ..generation.openings import openings
 from ..generation.plans import Plan, fixed, plans
 from ..storage.shared_examples import SharedExamples
@@ -61,8 +62,9 @@ class RandomSearch:
         self._end = time.monotonic() + share_of_time
         self._failures: dict[Plan, Exception] = {}
         self._verdicts: list[Verdict] = []
-        #: One graph is examined for larger batches, and one with open extents.
-        self._tried_batches = self._tried_openings = False
+        #: One graph is examined for larger batches, one with open extents, and one with graphs that
+        #: compute the same.
+        self._tried_batches = self._tried_openings = self._rewritten = False
         #: Whether Hypothesis draws plans: False in the first run.
         self._draws = False
         offloaded = suite.offloaded.operators()
@@ -162,6 +164,14 @@ class RandomSearch:
             opened = [g for g in passed if not session.is_plain(g, kinds) and openings(g)][:1]
             self._tried_openings = bool(opened)
             verdicts += [self._judge(graph, kinds) for graph in opened]
+        if not self._rewritten:
+            # What no bound can judge is judged by itself.
+            kinds = {NUMEROUS, REWRITTEN}
+            unjudged = [v.graph for v in verdicts if v.outcome == INCONCLUSIVE]
+            suited = (g for g in (*unjudged, *passed) if equivalents(g, session.ir))
+            rewritten = [g for g in suited if not session.is_plain(g, kinds)][:1]
+            self._rewritten = bool(rewritten)
+            verdicts += [self._judge(graph, kinds) for graph in rewritten]
         if not self._tried_batches:
             # A larger batch of a graph exposes caches whose key lacks a part of the shape.
             larger = larger_batches(passed, self._settings.level.batches)

@@ -106,6 +106,8 @@ def register() -> None:
     add_table("elements_of_16_bits", [_elements(65535), _elements(65537), *_moved(306, 227)])
     add_table("long_names", [_named(length) for length in (32, 64, 128, 256)])
     add_table("paths", _paths(26))
+    # The bound of so long a sum is larger than its value, so graphs that compute the same judge it.
+    add_table("long_sums", [row(call("sum", two(x(1 << 18), x(1 << 18))))], in_full=True)
     # An intermediate value has 9 MB, which is more than a stack holds.
     wide = two(x(1531, 1), x(1, 1489, low=0.5, high=2.0))
     add_table("large_between", [second(first(wide))])
