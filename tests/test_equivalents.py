@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
+from fixtures.faults import FAULTS, apply
 from pytest_byoc.checks import equivalent
 from pytest_byoc.config import plan
 from pytest_byoc.core.graph import Graph, TensorType
@@ -22,7 +26,7 @@ from pytest_byoc.oracle import evaluation
 from pytest_byoc.reference_kernels import Bounded
 from pytest_byoc.reference_kernels.bounded import exact
 
-from .conftest import declaration, make_settings
+from .conftest import PYTHON, declaration, make_settings
 
 
 def sample(dtype: str = "float32") -> Graph:
@@ -162,3 +166,26 @@ def test_each_change_is_run_with_the_target(ir: str, tmp_path: Path) -> None:
         assert sorted(run) == changes(graph, ir)
     finally:
         examiner.close()
+
+
+def long_sum(path: Path) -> None:
+    """Saves a model whose result no bound can judge."""
+    sizes = {"x": 1 << 18, "y": 1 << 18, "z": 1}
+    x, y, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [size]) for n, size in sizes.items())
+    nodes = [helper.make_node("Sub", ["x", "y"], ["d"]), helper.make_node("ReduceSum", ["d"], ["z"])]
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "sum", [x, y], [z]), opset_imports=opset), str(path))
+
+
+def test_a_model_that_no_bound_can_judge_is_judged_by_itself(pytester: pytest.Pytester, ir: str) -> None:
+    long_sum(pytester.path / "sum.onnx")
+    target = apply(FAULTS["long_sum_cut"], pytester.path)
+    for name, outcome in ((f"{target / '__init__.py'}:target", "failed"), ("example_c", "skipped")):
+        result = pytester.runpytest_subprocess(
+            f"--byoc-target={name}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-report=out",
+            "--byoc-model=sum.onnx", "-p", "no:cacheprovider", timeout=300,
+        )
+        result.assert_outcomes(**{outcome: 1})
+        failures = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
+        found = [("equivalent", "wrong-result")] if outcome == "failed" else []
+        assert [(failure["check"], failure["outcome"]) for failure in failures] == found

@@ -10,7 +10,7 @@ import numpy as np
 from ..checks import equivalent
 from ..config import plan
 from ..core.finding import WRONG_RESULT
-from ..core.graph import Graph, Source
+from ..core.graph import Graph
 from ..evidence.evidence import Evidence
 from ..evidence.judging import judge
 from ..examination.decision import decide
@@ -39,19 +39,13 @@ def examined(
             continue
         if len(tried) == MOST:
             return
-        given = {**data.constants(replace(same.graph, constants=_added(graph, same))), **constants}
-        subject = Subject(same.graph, [dict(i) for i in inputs], given, None, outputs)
+        given = {s.name: data.array(s) for s in same.graph.constants if s.name not in constants}
+        subject = Subject(same.graph, [dict(i) for i in inputs], {**constants, **given}, None, outputs)
         evidence, _ = examiner.gather(subject, plan.every_graph())
         if same.cuts and len(evidence.regions) <= regions:
             continue
         tried.add(same.change)
         yield _judged(whole, evidence, same)
-
-
-def _added(graph: Graph, same: Equivalent) -> tuple[Source, ...]:
-    """Returns the constants that the change has added."""
-    known = {s.name for s in graph.constants}
-    return tuple(s for s in same.graph.constants if s.name not in known)
 
 
 def _judged(whole: Evidence, evidence: Evidence, same: Equivalent) -> Verdict:
