@@ -133,7 +133,8 @@ class Companions:
     def expect_opened(self, evidence: Evidence) -> None:
         """Calculates the outputs for larger extents, where the target has run them or has died."""
         for number, opening in enumerate(evidence.openings):
-            if evidence.target.died or any(evidence.target.facts(dynamic.fact(number))):
+            tried = evidence.target.died or any(evidence.target.facts(dynamic.fact(number)))
+            if tried and not opening.larger.expected:
                 self.expect(opening.larger, evidence)
 
     def expect_equivalents(self, job: Job, evidence: Evidence) -> None:

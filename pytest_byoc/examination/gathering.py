@@ -12,9 +12,9 @@ from ..config import plan
 from ..config.effort import EVERY, FIRST, Effort
 from ..core.graph import Graph
 from ..core.job_report import JobReport
-from ..core.jobs import Job, changed, narrowed
+from ..core.jobs import Job, OpenGraph, changed, narrowed
 from ..core.union import only
-from ..evidence.evidence import Evidence
+from ..evidence.evidence import Evidence, OpenEvidence
 from ..evidence.judging import Judgement, judge
 from ..oracle import evaluation
 from ..reference_kernels import FULL
@@ -135,6 +135,8 @@ class Gatherer:
         if subject.model:
             # Its graph describes it, but is not what is lowered, so nothing can be derived from it.
             job["model"] = subject.model
+            if subject.opened is not None:
+                job["openings"], job["tried_openings"] = [_described(subject.opened)], 1
             return job
         twin, larger = self._companions.others(subject.graph, checks)
         if twin is not None:
@@ -164,7 +166,8 @@ class Gatherer:
         evidence = Evidence(
             graph, job["inputs"], job["constants"], [], report, JobReport(),
             deterministic=workers.deterministic, larger=self._companions.larger(job),
-            openings=self._companions.opened(job), equivalents=self._companions.rewritten(job),
+            openings=[subject.opened] if subject.opened else self._companions.opened(job),
+            equivalents=self._companions.rewritten(job),
             partition_only=bool(workers.partition_only), without_checks=workers.without_checks,
             strict_views=workers.strict_views, awaits_llvm=job["fast_build"] and not llvm,
             lower_precision=workers.precision != FULL, apart=workers.apart,
@@ -338,6 +341,15 @@ class Gatherer:
         entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "passed_on": passed_on}
         loader.submit({**entries, "of_llvm": True}, self._limit.seconds)
         return loader.collect()
+
+
+def _described(opened: OpenEvidence) -> OpenGraph:
+    """Returns an opening of a whole model, whose module has the constants."""
+    larger = opened.larger
+    return {
+        "extents": [*map(list, opened.extents)], "graph": opened.graph.to_dict(),
+        "larger": {"graph": larger.graph.to_dict(), "inputs": larger.inputs[0], "constants": {}},
+    }
 
 
 _TVM_TOO_CHECKS = frozenset(check.id for check in CHECKS if check.tvm_too)

@@ -10,6 +10,7 @@ import numpy as np
 from ..checks import each_input
 from ..config.effort import Effort
 from ..core.graph import Graph
+from ..evidence.evidence import OpenEvidence
 from ..generation import data
 from ..reference_kernels import Bounded
 
@@ -21,7 +22,8 @@ class Subject:
     inputs: sets of inputs, each {name: array}. module: TVM's JSON of the module, if it is not
     lowered from the graph. expected: the outputs for each set of inputs, if they do not come from
     the oracle. model: the file of the imported module of a whole model, which its graph describes; ""
-    for other graphs.
+    for other graphs. opened: empty evidence on the module with open extents, where a model has some; its
+    larger graph has its expected outputs.
     """
 
     graph: Graph
@@ -30,6 +32,7 @@ class Subject:
     module: str | None = None
     expected: Sequence[Sequence[Bounded]] | None = None
     model: str = ""
+    opened: OpenEvidence | None = None
 
     @classmethod
     def of(cls, graph: Graph, effort: Effort) -> Subject:

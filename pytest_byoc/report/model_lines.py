@@ -32,7 +32,8 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     lines += [f"  left to TVM: {e['operator']} ({e['count']}): {e['why']}" for e in model["left"]]
     if model["extents"]:
         chosen = ", ".join(f"{name} = {extent}" for name, extent in model["extents"].items())
-        lines.append(f"  extents that were open: {chosen}")
+        how = f"; {model['open_extents']}" if model["open_extents"] else ""
+        lines.append(f"  extents that were open: {chosen}{how}")
     return lines
 
 

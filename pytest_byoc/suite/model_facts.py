@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ..checks import dynamic
 from ..core.graph import Graph, Node
+from ..core.openings import sizes_in_words
 from ..examination.examiner import Examiner
 from ..examination.outcome import Verdict
 from ..generation.systematic import default_case
@@ -49,11 +51,24 @@ def facts(case: str, verdict: Verdict, imported: Imported, examiner: Examiner) -
         "case": case, "outcome": verdict.outcome, "operators": len(graph.nodes), "offloaded": sum(offloaded),
         "multiply_adds": sum(work), "multiply_adds_offloaded": sum(w for w, o in zip(work, offloaded) if o),
         "subgraphs": verdict.regions, "smallest": verdict.smallest, "boundary_bytes": verdict.boundary_bytes,
-        "extents": dict(imported.chosen), "no_bound": imported.reason,
+        "extents": dict(imported.chosen), "open_extents": _open_extents(verdict, imported),
+        "no_bound": imported.reason,
         "left": [
             {"operator": op, "count": count, "why": reason} for (op, reason), count in counts.most_common()
         ],
     }
+
+
+def _open_extents(verdict: Verdict, imported: Imported) -> str:
+    """Returns how the model was run with open extents, or why it was not; "" where no axis is open."""
+    if imported.opening is None:
+        return f"not compiled with open extents: {imported.not_opened}" if imported.not_opened else ""
+    if not any(verdict.evidence.target.facts(dynamic.fact(0))):
+        check = f"{dynamic.CHECK.id}: "
+        reasons = [text.partition(": ")[2] for text in verdict.not_checked if text.startswith(check)]
+        return f"not run with open extents: {'; '.join(reasons) or 'the run ended before'}"
+    sizes = sizes_in_words(imported.opening.larger, imported.opening.extents)
+    return f"also compiled with open extents, and run with these and with {sizes}"
 
 
 def _reasons(examiner: Examiner, imported: Imported, left: Sequence[int]) -> dict[int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from ..config.models import Model
 from ..core.graph import Graph, Node, Source, TensorType
 from ..core.job_report import JobReport
+from ..core.openings import OpenExtent, Opening
 from ..examination.decision import out_of_memory
 from ..examination.signature import exception_text
 from ..examination.workers import Workers
@@ -32,7 +33,8 @@ class Imported:
     graph: its operators, or one node `model.NAME` where it is no graph of records. constants: the weights by
     name. file: the file with TVM's module. reason: why it is no graph of records; "" if it is. chosen: the
     extents that open axes were given, by name. functions: the positions of the operators for which the
-    frontend calls functions of TIR.
+    frontend calls functions of TIR. opening: the open extents, and the same model with larger ones, whose
+    weights are `larger_constants`; None where no axis is open, or `not_opened` says why there is none.
     """
 
     graph: Graph
@@ -41,6 +43,9 @@ class Imported:
     reason: str
     chosen: dict[str, int]
     functions: frozenset[int] = frozenset()
+    opening: Opening | None = None
+    larger_constants: dict[str, np.ndarray] = field(default_factory=dict)
+    not_opened: str = ""
 
     def inputs(self, which: int) -> dict[str, np.ndarray]:
         """Returns one set of inputs."""
@@ -66,9 +71,17 @@ def load(workers: Workers, model: Model, folder: Path) -> Imported:
                 f"{', '.join(value['inputs'])}"
             )
         graph, constants = _graph(model.name, value)
-        graph = replace(graph, inputs=tuple(_input(s, n, graph, model) for n, s in enumerate(graph.inputs)))
-        functions = frozenset(value["functions"])
-        return Imported(graph, constants, into, value["reason"], value["chosen"], functions)
+        graph = _with_ranges(graph, model)
+        functions, opened = frozenset(value["functions"]), value["open"]
+        found = Imported(graph, constants, into, value["reason"], value["chosen"], functions)
+        if opened is None or opened["reason"]:
+            return replace(found, not_opened="" if opened is None else opened["reason"])
+        extents = [OpenExtent(*fields) for fields in opened["extents"]]
+        larger = _with_ranges(Graph.from_dict(opened["graph"]), model)
+        return replace(
+            found, opening=Opening(extents, graph, larger),
+            larger_constants={**constants, **opened["constants"]},
+        )
     raise NotImported(f"model {model.name} ({model.path}): {_why(report)}")
 
 
@@ -96,6 +109,12 @@ def _graph(name: str, value: Mapping[str, Any]) -> tuple[Graph, dict[str, np.nda
 def _type(text: str) -> TensorType:
     dtype, _, extents = text.rstrip("]").partition("[")
     return TensorType(tuple(int(e) for e in extents.split(",") if e), dtype)
+
+
+def _with_ranges(graph: Graph, model: Model) -> Graph:
+    """Returns the graph with the ranges of its inputs' elements."""
+    inputs = tuple(_input(source, number, graph, model) for number, source in enumerate(graph.inputs))
+    return replace(graph, inputs=inputs)
 
 
 #: The operators that read elements by their numbers: the positions of the operand and of the numbers.

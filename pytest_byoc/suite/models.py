@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
 
+from ..checks import dynamic
 from ..config import plan
 from ..config.models import Model
 from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph, Node
-from ..evidence.evidence import Evidence
+from ..core.job_report import JobReport
+from ..evidence.evidence import Evidence, OpenEvidence
 from ..evidence.fragmentation import smallest
 from ..evidence.judging import judge
 from ..examination.decision import decide
@@ -86,7 +88,7 @@ class Models:
 
     def __init__(
         self, examiner: Examiner, record: TargetRecord, failures: Failures, observer: Observer,
-        check: Callable[[Graph, str], Verdict],
+        check: Callable[[Graph, str, Set[str]], Verdict],
     ) -> None:
         self._examiner = examiner
         self._record = record
@@ -107,7 +109,8 @@ class Models:
         graph, constants = imported.graph, imported.constants
         inputs = [imported.inputs(0), imported.inputs(1)]
         outputs, known = self._expected(imported, inputs)
-        whole = self._whole(Subject(graph, inputs, {}, None, outputs, str(imported.file)))
+        opened = self._opened(imported) if imported.opening else None
+        whole = self._whole(Subject(graph, inputs, {}, None, outputs, str(imported.file), opened))
         if imported.reason:
             note = f"no bound is known: {imported.reason}; crashes, errors and repeated runs alone are judged"
             outcome = whole.outcome if whole.failed else INCONCLUSIVE
@@ -180,8 +183,32 @@ class Models:
         both = [sampling.expected(imported.graph, {**constants, **given}, precision) for given in inputs]
         return [outputs for outputs, _ in both], [known for _, known in both]
 
+    def _report_opened(self, verdict: Verdict, case: str, arrays: Arrays) -> None:
+        """Lists the failure of a model with open extents by a region that shows it with numbers of the same
+        size, if there is one, and raises ConformanceFailure."""
+        known = evaluation.values(verdict.graph, arrays, self._examiner.workers.precision)
+        effort = plan.again(dynamic.CHECK.id)
+        for region in distinct_regions(verdict.graph, verdict.placement):
+            values = {s.name: arrays.get(s.name, known[s.name].value) for s in region.sources()}
+            others = drawn(region, values)
+            if self._examiner.examine(others, effort).failed:
+                self._check(others, case, {plan.OPENED})
+
+    def _opened(self, imported: Imported) -> OpenEvidence:
+        """Returns empty evidence on a model with open extents, with what is expected for larger ones."""
+        opening, constants = imported.opening, imported.larger_constants
+        assert opening is not None
+        inputs = data.inputs(opening.larger, 0)
+        precision = self._examiner.workers.precision
+        outputs, _ = sampling.expected(opening.larger, {**constants, **inputs}, precision)
+        larger = Evidence(opening.larger, [inputs], constants, [outputs], JobReport(), JobReport())
+        return OpenEvidence(opening.extents, opening.graph, larger)
+
     def _whole(self, subject: Subject) -> Verdict:
-        evidence, _ = self._examiner.gather(subject, plan.every_graph())
+        effort = plan.every_graph()
+        if subject.opened is not None:
+            effort = replace(effort, checks=(*effort.checks, dynamic.CHECK.id))
+        evidence, _ = self._examiner.gather(subject, effort)
         evidence = ModelEvidence(**vars(evidence))
         return replace(decide(evidence, judge(evidence)), regions=evidence.called())
 
@@ -208,6 +235,8 @@ class Models:
         if not verdict.failed or self._failures.excused(verdict, case):
             return
         graph, precision = verdict.graph, self._examiner.workers.precision
+        if verdict.findings[0].check == dynamic.CHECK.id:
+            self._report_opened(verdict, case, {**constants, **inputs[0]})
         found: culprit.Culprit | None = None
         if len(graph.nodes) > 1:
             known = [evaluation.values(graph, {**constants, **given}, precision) for given in inputs]
@@ -224,9 +253,9 @@ class Models:
         others = drawn(graph, arrays)
         try:
             if self._examiner.examine(others).failed:
-                self._check(others, case)
+                self._check(others, case, plan.PLAIN)
             if graph.elements <= _HELD:
-                self._check(held(graph, arrays), case)
+                self._check(held(graph, arrays), case, plan.PLAIN)
             self._failures.fail(verdict, case, shrink=False)
         except ConformanceFailure as e:
             raise ConformanceFailure(f"In {case}: {where}.\n\n{e}", e.verdict) from None

@@ -7,7 +7,7 @@ workers read it when the model is examined.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,18 +18,31 @@ from ..ir.calls import NotReadable
 from ..ir.interface import IR
 from ..ir.shared import signature
 from ..runs.reporter import Reporter
-from .onnx_models import GivenModule, imported, reason
+from .onnx_models import GivenModule, imported, reason, with_open_extents
 from .raising import NotRaised, raised
 
-#: The extent that is given to the first open axis of an input, which usually is the batch, and to others.
+#: The extent that is given to the first open axis of an input, which usually is the batch, and to others;
+#: and those of the second run of a module in which these axes are open.
 FIRST, OTHERS = 1, 7
+LARGER_FIRST, LARGER_OTHERS = 3, 12
 
 
 def model_of(ir: IR, path: str) -> GivenModule:
     """Returns a stand-in for the IR of a run, whose `lower` returns the module in a file."""
     with open(path, "rb") as f:
         content = next(Decoder().feed(f.read()))
-    return GivenModule(ir, content["module"], content["signatures"])
+    return GivenModule(ir, content["module"], content["signatures"], content["opened"])
+
+
+class Imported(NamedTuple):
+    """What was imported.
+
+    chosen: the extents that open axes were given. model: the ONNX model, if that has open axes.
+    """
+
+    module: Any
+    chosen: dict[str, int]
+    model: Any = None
 
 
 def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
@@ -37,28 +50,36 @@ def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     job["into"].
 
     It sends the fact "model": the inputs, and "graph" and "constants", or "reason" where it is no graph of
-    records; and "chosen", the extents that open axes were given. An exception says what can't be imported.
+    records; "chosen", the extents that open axes were given; and "open" (see `_open`). An exception says
+    what can't be imported.
     """
     import tvm
 
     reporter.stage("import")
-    module, chosen = _module(ir, job)
+    found = _module(ir, job)
     reporter.stage("lower")
-    module = ir.folded(module)
+    module = ir.folded(found.module)
     try:
         calls = ir.calls(module)
     except NotReadable as e:
         raise Failure("the module cannot be read: %s" % e) from None
     if not calls.calls:
         raise Failure("no operator is left of it once its constants are folded")
-    value: dict[str, Any] = {"chosen": chosen, "reason": ""}
+    value: dict[str, Any] = {"chosen": found.chosen, "reason": "", "open": None}
+    opened = ""
     try:
         value.update(graph=raised(ir, calls).to_dict(), constants=calls.constants)
     except NotRaised as e:
         value["reason"] = str(e)
+    else:
+        if found.model is not None:
+            value["open"], opened = _open(ir, found.model, job["shapes"], calls.constants)
     prefix = "relax." if ir.NAME == "relax" else ""
     signatures = [signature(prefix + c.op, c.types) if c.function is None else "" for c in calls.calls]
-    content = {"module": str(tvm.ir.save_json(module)), "signatures": [] if value["reason"] else signatures}
+    content = {
+        "module": str(tvm.ir.save_json(module)), "signatures": [] if value["reason"] else signatures,
+        "opened": opened,
+    }
     with open(job["into"], "wb") as f:
         f.write(encode(content))
     types = calls.types()
@@ -68,8 +89,43 @@ def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     reporter.send({"fact": "model", "executor": None, "value": value})
 
 
-def _module(ir: IR, job: Mapping[str, Any]) -> tuple[Any, dict[str, int]]:
-    """Returns the module with its weights bound, and the extents that were chosen."""
+def _open(
+    ir: IR, model: Any, given: Mapping[str, Sequence[int]], constants: Mapping[str, np.ndarray]
+) -> tuple[dict[str, Any], str]:
+    """Returns what is sent of the module with open extents, and its JSON.
+
+    Sent are "extents" (the fields of each `OpenExtent`), and of the same model with larger extents "graph"
+    and "constants" (those that differ from `constants`); or "reason", why there is no such module.
+    """
+    import tvm
+
+    if ir.NAME != "relax":
+        return {"reason": "Relay's frontend is given fixed extents"}, ""
+    try:
+        inputs = _inputs(model, given)
+        fixed = {i.name: list(given[i.name]) for i in inputs if i.name in given}
+        module = ir.folded(with_open_extents(model, fixed))
+        shapes, chosen = _sizes(inputs, given, LARGER_FIRST, LARGER_OTHERS)
+        calls = ir.calls(ir.folded(imported(ir, model, shapes)))
+        graph = raised(ir, calls).to_dict()
+    except Exception as e:
+        return {"reason": "TVM does not import it with open extents: %s" % reason(e)}, ""
+    extents = [
+        [i.name, axis, name, 0]
+        for i in inputs if i.name not in given
+        for axis, name in enumerate(_names(i)) if name in chosen
+    ]
+    differing = {
+        name: array for name, array in calls.constants.items()
+        if name not in constants or array.tobytes() != constants[name].tobytes()
+    }
+    return {"reason": "", "extents": extents, "graph": graph, "constants": differing}, str(
+        tvm.ir.save_json(module)
+    )
+
+
+def _module(ir: IR, job: Mapping[str, Any]) -> Imported:
+    """Returns the module with its weights bound."""
     path, shapes = job["path"], job["shapes"]
     if job["function"]:
         made = import_reference("%s:%s" % (path, job["function"]), "model")()
@@ -96,7 +152,7 @@ def _module(ir: IR, job: Mapping[str, Any]) -> tuple[Any, dict[str, int]]:
     return _of_onnx(ir, model, shapes)
 
 
-def _given(ir: IR, made: Any, job: Mapping[str, Any]) -> tuple[Any, dict[str, int]]:
+def _given(ir: IR, made: Any, job: Mapping[str, Any]) -> Imported:
     """Returns the module of what a function has returned."""
     import tvm
 
@@ -108,9 +164,9 @@ def _given(ir: IR, made: Any, job: Mapping[str, Any]) -> tuple[Any, dict[str, in
             "the model is a %s, expected an IRModule, an IRModule and its parameters, or an ONNX model"
             % type(module).__name__
         )
-    if params:
-        module = ir.bound(module, {str(k): np.asarray(v.numpy() if hasattr(v, "numpy") else v)
-                                   for k, v in params.items()})
+    weights = _weights_by_name(ir, module, params)
+    if weights:
+        module = ir.bound(module, weights)
     if job["inputs"]:
         types = ir.calls(module).inputs
         missing = [name for name in job["inputs"] if name not in types]
@@ -118,7 +174,24 @@ def _given(ir: IR, made: Any, job: Mapping[str, Any]) -> tuple[Any, dict[str, in
             raise Failure("the model has no input %s; it has %s" % (", ".join(missing), ", ".join(types)))
         left = {name: type_ for name, type_ in types.items() if name not in job["inputs"]}
         module = ir.bound(module, {name: _weights(name, type_) for name, type_ in left.items()})
-    return module, {}
+    return Imported(module, {})
+
+
+def _weights_by_name(ir: IR, module: Any, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Returns the weights that come with a module, by the names of main's parameters.
+
+    Relax's frontends give them as a list, under main's name or as main's attribute `params`: they are the
+    last parameters.
+    """
+    attrs = module["main"].attrs
+    attached = attrs["params"] if attrs is not None and "params" in attrs else None
+    last = params["main"] if set(params) == {"main"} else attached
+    if last is not None and not hasattr(last, "numpy"):
+        names = list(ir.calls(module).inputs)
+        if len(last) > len(names):
+            raise Failure("the model has %d weights for %d parameters" % (len(last), len(names)))
+        params = dict(zip(names[len(names) - len(last) :], last))
+    return {str(k): np.asarray(v.numpy() if hasattr(v, "numpy") else v) for k, v in params.items()}
 
 
 def _weights(name: str, type_: Any) -> np.ndarray:
@@ -131,7 +204,8 @@ def _weights(name: str, type_: Any) -> np.ndarray:
     return (random.standard_normal(type_.shape) / np.sqrt(terms)).astype(type_.dtype)
 
 
-def _of_onnx(ir: IR, model: Any, given: Mapping[str, Sequence[int]]) -> tuple[Any, dict[str, int]]:
+def _inputs(model: Any, given: Mapping[str, Sequence[int]]) -> list[Any]:
+    """Returns the inputs of an ONNX model. given: shapes by the names of inputs."""
     weights = {i.name for i in model.graph.initializer}
     inputs = [i for i in model.graph.input if i.name not in weights]
     unknown = set(given) - {i.name for i in inputs}
@@ -139,22 +213,48 @@ def _of_onnx(ir: IR, model: Any, given: Mapping[str, Sequence[int]]) -> tuple[An
         given_names = ", ".join(i.name for i in inputs)
         missing = ", ".join(sorted(unknown))
         raise Failure("shapes: the model has no input %s; it has %s" % (missing, given_names))
-    chosen: dict[str, int] = {}
-    shapes: dict[str, list[int]] = {}
     for i in inputs:
         if i.type.WhichOneof("value") != "tensor_type":
             raise Failure("the input %s is not a tensor" % i.name)
-        dims = i.type.tensor_type.shape.dim
-        if i.name in given:
-            shapes[i.name] = list(given[i.name])
-            continue
-        names: list[str] = [d.dim_param or "%s axis %d" % (i.name, n) for n, d in enumerate(dims)]
-        shapes[i.name] = [
-            d.dim_value or chosen.setdefault(name, OTHERS if n else FIRST)
-            for n, (name, d) in enumerate(zip(names, dims))
+    return inputs
+
+
+def _names(given: Any) -> list[str]:
+    """Returns the names of the axes of an input of an ONNX model."""
+    dims = given.type.tensor_type.shape.dim
+    return [d.dim_param or "%s axis %d" % (given.name, n) for n, d in enumerate(dims)]
+
+
+def _sizes(
+    inputs: Sequence[Any], given: Mapping[str, Sequence[int]], first: int, others: int
+) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Returns the shapes of inputs, and the extents of open axes by the names of these.
+
+    An axis whose name is a sum, as in "past + 1", has the sum as its extent. first, others: the extent of
+    an input's first axis where that is open, and of its other axes.
+    """
+    chosen: dict[str, int] = {}
+    axes = [
+        (name, others if n else first)
+        for i in inputs if i.name not in given
+        for n, (name, d) in enumerate(zip(_names(i), i.type.tensor_type.shape.dim)) if not d.dim_value
+    ]
+    for name, extent in sorted(axes, key=lambda axis: "+" in axis[0]):
+        terms = [term.strip() for term in name.split("+")]
+        chosen.setdefault(name, sum(int(t) if t.isdigit() else chosen.get(t, extent) for t in terms))
+    shapes = {
+        i.name: list(given[i.name]) if i.name in given else [
+            d.dim_value or chosen[name] for name, d in zip(_names(i), i.type.tensor_type.shape.dim)
         ]
+        for i in inputs
+    }
+    return shapes, chosen
+
+
+def _of_onnx(ir: IR, model: Any, given: Mapping[str, Sequence[int]]) -> Imported:
+    shapes, chosen = _sizes(_inputs(model, given), given, FIRST, OTHERS)
     try:
-        return imported(ir, model, shapes), chosen
+        return Imported(imported(ir, model, shapes), chosen, model if chosen else None)
     except Failure:
         raise
     except Exception as e:

@@ -41,13 +41,15 @@ class NotImported(Exception):
 class GivenModule:
     """A stand-in for the IR of a run, whose `lower` returns an imported module.
 
-    text: the module's JSON. signatures: of its calls, as far as the graph has a node for each.
+    text: the module's JSON. signatures: of its calls, as far as the graph has a node for each. opened: the
+    JSON of the same module with open extents, which `lower` returns where it is asked for these.
     """
 
-    def __init__(self, ir: IR, text: str, signatures: Sequence[str] = ()) -> None:
+    def __init__(self, ir: IR, text: str, signatures: Sequence[str] = (), opened: str = "") -> None:
         self._ir = ir
         self._text = text
         self._signatures = list(signatures)
+        self._opened = opened
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ir, name)
@@ -55,7 +57,7 @@ class GivenModule:
     def lower(self, graph: Any, constants: Any, opened: Any = ()) -> tuple[Any, list[str]]:
         import tvm
 
-        return tvm.ir.load_json(self._text), self._signatures
+        return tvm.ir.load_json(self._opened if opened else self._text), self._signatures
 
 
 def describe(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
@@ -295,6 +297,14 @@ def _relax(model: Any, shapes: Mapping[str, list[int]]) -> Any:
     from tvm.relax.frontend.onnx import from_onnx
 
     return from_onnx(model, shape_dict=dict(shapes), keep_params_in_input=False)
+
+
+def with_open_extents(model: Any, shapes: Mapping[str, list[int]]) -> Any:
+    """Returns the module that Relax's frontend makes of a model whose open axes stay open.
+
+    shapes: those of some inputs. Raises what the frontend raises.
+    """
+    return _relax(model, shapes)
 
 
 def _is_dynamic(ir: IR, module: Any) -> bool:
