@@ -89,9 +89,11 @@ def _why(report: JobReport) -> str:
     for message in report.raised():
         raised = message["raised"]
         if raised["type"] == "Failure":
-            return str(raised["message"])
+            return f"{raised['message']}{out_of_memory(raised, report)}"
         return f"{raised['type']}{exception_text(raised['message'])}{out_of_memory(raised, report)}"
     end = report.end or {}
+    if report.died == "hung":
+        return f"TVM did not import it within {end.get('limit', 0):.0f} s (--byoc-timeout)"
     used_up = f" (it had used up {end['memory'] >> 20} MiB: --byoc-memory)" if end.get("used_up") else ""
     return f"the process that imported it {report.ended}{used_up}"
 
