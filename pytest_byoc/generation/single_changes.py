@@ -48,18 +48,27 @@ def changes(graph: Graph, ir: str) -> Iterator[Change]:
     yield from _shapes(graph, record, x, attrs)
 
 
-def obstacles_alone(graph: Graph, ir: str) -> Iterator[Change]:
-    """Yields the operator's simplest case, in the graph's dtype, with one attribute of the graph, or with the
-    type of its first operand. what: that attribute or type."""
-    record = within(graph.nodes[0].op, ir)
-    x, attrs = lead_type(graph, ir), _attributes(graph)
-    usual = TensorType(record.shapes[0], x.dtype)
-    for name, default in _defaults(record, usual, {}).items():
+def simplest(graph: Graph, ir: str) -> Change | None:
+    """Returns the operator with its default attributes on a first operand of the graph's type, or None if
+    there is none. what: the rank or the shape of that operand."""
+    record, x = within(graph.nodes[0].op, ir), lead_type(graph, ir)
+    found = applied(record, x, {})
+    what = f"rank {x.rank}" if x.rank != len(record.shapes[0]) else f"shape {x.shape}"
+    return None if found is None else Change(what, found)
+
+
+def one_attribute(graph: Graph, ir: str, own_type: bool) -> Iterator[Change]:
+    """Yields the operator with one attribute of the graph, all others being defaults. what: that attribute.
+
+    own_type: whether the first operand has its type in the graph, instead of that in the simplest case.
+    """
+    record, x = within(graph.nodes[0].op, ir), lead_type(graph, ir)
+    x = x if own_type else TensorType(record.shapes[0], x.dtype)
+    attrs = _attributes(graph)
+    for name, default in _defaults(record, x, {}).items():
         if attrs.get(name, default) != default:
-            yield from _named(f"{name}={attrs[name]!r}", _one(applied(record, usual, {name: attrs[name]})))
-    if x != usual:
-        what = f"rank {x.rank}" if x.rank != usual.rank else f"shape {x.shape}"
-        yield from _named(what, _one(applied(record, x, {})))
+            found = applied(record, x, {name: attrs[name]})
+            yield from () if found is None else (Change(f"{name}={attrs[name]!r}", found),)
 
 
 def _attributes(graph: Graph) -> dict[str, Any]:
@@ -90,11 +99,6 @@ def _defaults(op: Operator, x: TensorType, attrs: Mapping[str, Any]) -> dict[str
 
 def _named(what: str, graphs: Iterator[Graph]) -> Iterator[Change]:
     return (Change(what, graph) for graph in graphs)
-
-
-def _one(graph: Graph | None) -> Iterator[Graph]:
-    if graph is not None:
-        yield graph
 
 
 # --- operands ------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ folded only if they follow each other in an order of computation.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 
 #: The most boxes of a drawing.
 MOST = 60
@@ -66,9 +66,12 @@ def boxes(
     its region, or None. operators: for each node the name of its operator.
     """
     found = [Box((run,)) for run in _runs(reads, places)]
-    for times in (_OFTEN,) * _PASSES + (_TWICE,) * _PASSES:
-        if times == _OFTEN or len(found) > most:
-            found = _without_repetitions(found, times, reads, operators)
+    for often in (_OFTEN, _TWICE):
+        for _ in range(_PASSES if often == _OFTEN or len(found) > most else 0):
+            before = len(found)
+            found = _without_repetitions(found, often, reads, operators)
+            if len(found) == before:
+                break
     return _at_most(most, found)
 
 
@@ -109,21 +112,20 @@ def _runs(reads: Reads, places: Sequence[int | None]) -> list[Run]:
 
 def _whole_regions(reads: Reads, places: Sequence[int | None]) -> list[int]:
     """Returns for each node the first node of its region; or the node itself where it is left to TVM, or
-    where the region as one box would depend on itself."""
-    whole: dict[int, int] = {}
+    where the region as one box may depend on itself."""
+    firsts: dict[int, int] = {}
     for node, place in enumerate(places):
         if place is not None:
-            whole.setdefault(place, node)
-    while True:
-        part = [node if p is None else whole.get(p, node) for node, p in enumerate(places)]
-        try:
-            TopologicalSorter(_between(part, reads)).prepare()
-            return part
-        except CycleError as e:
-            for own in e.args[1]:
-                place = places[own]
-                if place is not None:
-                    whole.pop(place, None)
+            firsts.setdefault(place, node)
+    part = [node if place is None else firsts[place] for node, place in enumerate(places)]
+    before = _between(part, reads)
+    after: dict[int, set[int]] = {own: set() for own in before}
+    for own, needed in before.items():
+        for b in needed:
+            after[b].add(own)
+    # Neither what precedes all circles nor what follows them lies on one.
+    outside = {*_in_order(before), *_in_order(after)}
+    return [own if own in outside else node for node, own in enumerate(part)]
 
 
 def _between(part: Sequence[int], reads: Reads) -> dict[int, set[int]]:
@@ -135,7 +137,11 @@ def _between(part: Sequence[int], reads: Reads) -> dict[int, set[int]]:
 
 
 def _in_order(before: dict[int, set[int]]) -> Iterator[int]:
-    """Yields the parts in an order of computation, otherwise by their numbers."""
+    """Yields the parts in an order of computation, otherwise by their numbers; not those that lie on a circle
+    or behind one.
+
+    before: for each part those that it reads.
+    """
     after: dict[int, list[int]] = {own: [] for own in before}
     left = {own: len(needed) for own, needed in before.items()}
     for own, needed in before.items():
@@ -169,14 +175,15 @@ def _without_repetitions(
 
     often: the fewest repetitions.
     """
-    kinds = [_kind(box, operators) for box in found]
+    numbers: dict[Hashable, int] = {}
+    kinds = [numbers.setdefault(_kind(box, operators), len(numbers)) for box in found]
     back: list[list[int]] = [[] for _ in found]
-    for a, b in edges(found, reads):
+    for a, b in sorted(edges(found, reads), reverse=True):
         back[b].append(b - a)
     spans: list[tuple[int, int, int]] = []
     for period in range(1, min(_LONGEST, len(found) // often) + 1):
         # Operands from before the previous repetition do not tell one from the other.
-        near = [(kind, tuple(sorted(d for d in b if d <= period))) for kind, b in zip(kinds, back)]
+        near = [(kind, b[: bisect_right(b, period)]) for kind, b in zip(kinds, back)]
         for start, end in _stretches([a == b for a, b in zip(near, near[period:])]):
             times = (end - start) // period + 1
             if times >= often:

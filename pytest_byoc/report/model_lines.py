@@ -17,6 +17,8 @@ def size(number: float) -> str:
 
 #: The most lines in the terminal on operators that are left to TVM, and on values that cross a boundary.
 _MOST_LEFT, _MOST_CUTS = 12, 3
+#: The most obstacles of one operator that are named.
+_OBSTACLES = 4
 
 
 def in_words(model: Mapping[str, Any]) -> list[str]:
@@ -33,7 +35,7 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     if model["smallest"] < model["subgraphs"]:
         text += f" ({model['smallest']} would do)"
     lines = [f"{text}; {size(model['boundary_bytes'])}B cross their boundaries in a run"]
-    left = [f"  left to TVM: {text}" for text in map(_left, model["left"])]
+    left = [f"  left to TVM: {text}" for text in _left(model["left"])]
     lines += [*left[:_MOST_LEFT], *_more(len(left) - _MOST_LEFT)]
     lines += [f"  crosses a boundary: {_cut(cut)}" for cut in model.get("cuts", ())[:_MOST_CUTS]]
     if model["extents"]:
@@ -47,9 +49,20 @@ def _more(number: int) -> Iterator[str]:
         yield f"  left to TVM: {number} more in report.json"
 
 
-def _left(entry: Mapping[str, Any]) -> str:
-    obstacle = f": {entry['obstacle']}" if entry.get("obstacle") else ""
-    return f"{entry['operator']} ({entry['count']}): {entry['why']}{obstacle}"
+def _left(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns a text for each operator and each reason for which it is left to TVM."""
+    alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for entry in entries:
+        alike.setdefault((entry["operator"], entry["why"]), []).append(entry)
+    texts = []
+    for (operator, why), some in sorted(alike.items(), key=lambda item: -sum(e["count"] for e in item[1])):
+        # A report of an earlier version has no obstacles.
+        named = [(entry["obstacle"], entry["count"]) for entry in some if entry.get("obstacle")]
+        obstacles = [f"{what} ({count})" if some[1:] else what for what, count in named[:_OBSTACLES]]
+        more = [f"{len(named) - _OBSTACLES} more"] if len(named) > _OBSTACLES else []
+        parts = (f"{operator} ({sum(e['count'] for e in some)})", why, "; ".join([*obstacles, *more]))
+        texts.append(": ".join(filter(None, parts)))
+    return texts
 
 
 def _cut(cut: Mapping[str, Any]) -> str:
@@ -76,7 +89,7 @@ def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "offloaded": f"{model['offloaded']} of {model['operators']}", "multiply_adds": share,
             "subgraphs": model["subgraphs"], "smallest": model.get("smallest", model["subgraphs"]),
             "boundary": f"{size(model.get('boundary_bytes', 0))}B",
-            "left": [_left(e) for e in model["left"]],
+            "left": _left(model["left"]),
             "cuts": [
                 {**cut, "maker": _ends([cut["from"]]), "readers": _ends(cut["to"])}
                 for cut in model.get("cuts", ())

@@ -6,13 +6,13 @@ dtype, with one thing changed, and with one of its neighbours in the model. Noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
 from ..core.graph import Graph, Node
 from ..examination.partitions import Partition
-from ..generation.single_changes import changes, lead_type, obstacles_alone
+from ..generation.single_changes import Change, changes, lead_type, one_attribute, simplest
 from ..generation.systematic import default_case
 from ..operators import OPERATORS
 from .model_graphs import form, some
@@ -40,41 +40,60 @@ class Reason(NamedTuple):
     obstacle: str = ""
 
 
+#: A search for a reason: it yields graphs, and is sent the partition of each.
+_Search = Generator[Sequence[Graph], Any, Reason]
+
+
 def reasons(survey: Survey, ir: str, imported: Imported, left: Sequence[int]) -> dict[int, Reason]:
-    """Returns for each operator of a model that is left to TVM, by its position, why it is."""
-    return _Search(survey, ir, imported).reasons(left)
+    """Returns for operators of a model that are left to TVM, by their positions, why they are.
+
+    Of more than _FORMS kinds of operators some are missing.
+    """
+    return _Searches(survey, ir, imported).reasons(left)
 
 
-class _Search:
+class _Searches:
+    """The searches for the reasons of all operators of a model. What they ask of the target in one step is
+    asked together."""
+
     def __init__(self, survey: Survey, ir: str, imported: Imported) -> None:
         self._survey = survey
         self._ir = ir
         self._imported = imported
-        self._dtypes: dict[str, tuple[str, ...]] = {}
-        self._known: dict[bytes, Reason] = {}
         self._makers = {name: n for n, node in enumerate(imported.graph.nodes) for name in node.outputs}
 
     def reasons(self, left: Sequence[int]) -> dict[int, Reason]:
-        own = {p: some(self._imported, {p}) for p in left if p not in self._imported.functions}
-        alone = dict(zip(own, self._partitions([*own.values()])))
-        found: dict[int, Reason] = {}
-        for position in left:
-            if position in self._imported.functions:
-                found[position] = Reason(FUNCTION)
-                continue
-            graph, partition = own[position], alone[position]
+        found = {p: Reason(FUNCTION) for p in left if p in self._imported.functions}
+        own = {p: some(self._imported, {p}) for p in left if p not in found}
+        keys: dict[int, bytes] = {}
+        searches: dict[bytes, _Search] = {}
+        for (position, graph), partition in zip(own.items(), self._partitions([*own.values()])):
             if partition is not None and partition.regions:
                 around = some(self._imported, {position, *self._around(position)})
-                found[position] = self._once(form(around) + b"place", partial(self._place, position))
+                key, search = form(around) + b"place", self._place(position)
             else:
-                found[position] = self._once(form(graph), partial(self._alone, graph))
-        return found
+                key, search = form(graph), self._alone(graph)
+            # Operators that are alike have the same reason, which is found for the first of them.
+            keys[position] = key
+            searches.setdefault(key, search)
+        by_key = self._together(dict(islice(searches.items(), _FORMS)))
+        return {**found, **{p: by_key[key] for p, key in keys.items() if key in by_key}}
 
-    def _once(self, key: bytes, find: Callable[[], Reason]) -> Reason:
-        """Returns the reason of operators that are alike, which is found for the first of them."""
-        if key not in self._known:
-            self._known[key] = find()
-        return self._known[key]
+    def _together(self, searches: Mapping[bytes, _Search]) -> dict[bytes, Reason]:
+        """Returns the results of searches."""
+        found: dict[bytes, Reason] = {}
+        asked: dict[bytes, Sequence[Graph]] = {key: [] for key in searches}
+        answers: dict[bytes, list[Partition | None] | None] = dict.fromkeys(searches)
+        while asked:
+            for key in [*asked]:
+                try:
+                    asked[key] = searches[key].send(answers[key])
+                except StopIteration as e:
+                    found[key] = e.value
+                    del asked[key]
+            all_answers = iter(self._partitions([graph for graphs in asked.values() for graph in graphs]))
+            answers = {key: [*islice(all_answers, len(graphs))] for key, graphs in asked.items()}
+        return found
 
     def _partitions(self, graphs: Sequence[Graph]) -> list[Partition | None]:
         """Returns the partition of each graph; few with large constants are partitioned together."""
@@ -87,61 +106,53 @@ class _Search:
             group.append(graph)
         return found + list(self._survey(group)) if group else found
 
-    def _offloaded(self, graphs: Sequence[Graph]) -> list[bool]:
-        return [p is not None and p.regions > 0 for p in self._partitions(graphs)]
-
     # --- an operator that is not offloaded alone -------------------------------------------------
 
-    def _alone(self, graph: Graph) -> Reason:
+    def _alone(self, graph: Graph) -> _Search:
         (node,) = graph.nodes
-        takes = self._takes(node.op)
+        dtypes = OPERATORS[node.op].dtypes
+        usual = yield [default_case(node.op, dtype, self._ir).graph for dtype in dtypes]
+        takes = [dtype for dtype, partition in zip(dtypes, usual) if _offloaded(partition)]
         if not takes:
             return Reason(OPERATOR)
         dtype = lead_type(graph, self._ir).dtype
         if dtype not in takes:
             return Reason(DTYPE, f"{dtype}; the target takes {', '.join(takes)}")
-        return Reason(FORM, self._form(graph) if len(self._known) < _FORMS else "")
+        return Reason(FORM, (yield from self._obstacle(graph)))
 
-    def _takes(self, op: str) -> tuple[str, ...]:
-        """Returns the dtypes in which the target offloads an operator's simplest case."""
-        if op not in self._dtypes:
-            dtypes = OPERATORS[op].dtypes
-            usual = self._offloaded([default_case(op, dtype, self._ir).graph for dtype in dtypes])
-            self._dtypes[op] = tuple(dtype for dtype, offloaded in zip(dtypes, usual) if offloaded)
-        return self._dtypes[op]
-
-    def _form(self, graph: Graph) -> str:
+    def _obstacle(self, graph: Graph) -> Generator[Sequence[Graph], Any, str]:
         """Returns the one thing without which the target would offload a graph of one operator; or else all
         that it does not offload in the operator's simplest case."""
-        tried = [c for c in changes(graph, self._ir) if _held(c.graph) <= _LARGE]
-        offloaded = self._offloaded([c.graph for c in tried])
-        for change, yes in zip(tried, offloaded):
-            if yes:
+        tried = yield from _tried(changes(graph, self._ir))
+        for change, offloaded in tried:
+            if offloaded:
                 return change.what
-        tried = [c for c in obstacles_alone(graph, self._ir) if _held(c.graph) <= _LARGE]
-        offloaded = self._offloaded([c.graph for c in tried])
-        several = [change.what for change, yes in zip(tried, offloaded) if not yes]
+        usual = simplest(graph, self._ir)
+        tried = yield from _tried([usual] if usual else [])
+        several = [change.what for change, offloaded in tried if not offloaded]
+        own_type = bool(tried) and not several
+        tried = yield from _tried(one_attribute(graph, self._ir, own_type))
+        several += [change.what for change, offloaded in tried if not offloaded]
         if several:
             return f"each of {', '.join(several)}" if several[1:] else f"{several[0]}, and not that alone"
         return "no single change of it is offloaded"
 
     # --- an operator that is offloaded alone -----------------------------------------------------
 
-    def _place(self, position: int) -> Reason:
-        if len(self._known) >= _FORMS:
-            return Reason(PLACE)
+    def _place(self, position: int) -> _Search:
         around = [*self._around(position)]
-        each = [{position, other} for other in around]
-        together = [{position, *around}] if len(around) > 1 else []
-        graphs = [some(self._imported, positions) for positions in (*each, *together)]
+        groups = [{position, other} for other in around]
+        if len(around) > 1:
+            groups.append({position, *around})
+        partitions = yield [some(self._imported, positions) for positions in groups]
         inside = [
             partition is None or partition.offloaded[sorted(positions).index(position)]
-            for positions, partition in zip((*each, *together), self._partitions(graphs))
+            for positions, partition in zip(groups, partitions)
         ]
         for other, offloaded in zip(around, inside):
             if not offloaded:
                 return Reason(PLACE, self._beside(position, other))
-        if together and not inside[-1]:
+        if inside and not inside[-1]:
             names = dict.fromkeys(self._imported.graph.nodes[other].op for other in around)
             return Reason(PLACE, f"not between {', '.join(names)}")
         return Reason(PLACE)
@@ -163,6 +174,17 @@ class _Search:
             if name in near.outputs:
                 return f"not where {near.op} makes operand {operand}"
         return f"not where {near.op} reads its result"
+
+
+def _offloaded(partition: Partition | None) -> bool:
+    return partition is not None and partition.regions > 0
+
+
+def _tried(some_changes: Iterable[Change]) -> Generator[Sequence[Graph], Any, list[tuple[Change, bool]]]:
+    """Returns changes with whether the target offloads the graph; those of large constants are left out."""
+    small = [change for change in some_changes if _held(change.graph) <= _LARGE]
+    partitions = yield [change.graph for change in small]
+    return [(change, _offloaded(partition)) for change, partition in zip(small, partitions)]
 
 
 def _alike(node: Node, other: Node) -> bool:
