@@ -22,6 +22,7 @@ from pytest_byoc.generation.plain import retyped
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.record.model_boxes import MOST, Box, boxes, edges
 from pytest_byoc.report import model_lines, model_picture
+from pytest_byoc.report.schema import problems
 from pytest_byoc.suite.model_cuts import cuts
 from pytest_byoc.suite.model_drawing import drawing
 from pytest_byoc.suite.model_import import Imported
@@ -429,6 +430,7 @@ def test_a_session_tells_what_stood_in_the_way(pytester: pytest.Pytester, ir: st
         "  crosses a boundary: %x float32[[]1,3,8,8[]], 768B: from input to nn.conv2d (S1)",
     ])
     report = json.loads((pytester.path / "out" / "report.json").read_text())
+    assert problems(report) == []
     (told_of,) = report["models"]
     assert sum(cut["bytes"] for cut in told_of["cuts"]) == told_of["boundary_bytes"]
     assert [box["runs"][0]["region"] for box in told_of["drawing"]["boxes"]] == [0, None, 1]

@@ -98,7 +98,7 @@ def _listed(run: Mapping[str, Any]) -> str:
 
 
 def _wrapped(text: str) -> Iterator[str]:
-    lines = textwrap.wrap(text, _WIDE, subsequent_indent="  ")
+    lines = textwrap.wrap(text, _WIDE)
     yield from lines[:_LINES]
     if len(lines) > _LINES:
-        yield "  …"
+        yield "…"
