@@ -220,7 +220,7 @@ def test_verdict_in_words(exit_code: int, word: str) -> None:
 
 @pytest.mark.parametrize("graph", [chain(1), chain(12), diamond()], ids=["one", "chain", "diamond"])
 def test_boxes_do_not_overlap_and_edges_go_down(graph: Graph) -> None:
-    layout = drawing.layout(shown(wrong(graph), "relay"))
+    layout = drawing.layout(*drawing.boxes_of(shown(wrong(graph), "relay")))
     tops = layout.tops()
     for layer, top, below in zip(layout.layers, tops, tops[1:]):
         boxes = [layout.boxes[i] for i in layer]

@@ -21,7 +21,7 @@ from .builder import Builder, choose_parameters, first
 #: A source counts as wide if its range is more than this many times the operand's own.
 _WIDE = 10
 #: Exceptions that records raise for operands and attributes they do not accept.
-_UNFIT = (TypeRuleError, LookupError, StopIteration, ValueError, TypeError)
+UNFIT = (TypeRuleError, LookupError, StopIteration, ValueError, TypeError)
 
 
 class Differences(NamedTuple):
@@ -105,7 +105,7 @@ def without(graph: Graph, gone: frozenset[str], ir: str) -> Graph | None:
     dtypes = runnable(OPERATORS[node.op], ir)
     dtype = dtypes[0] if dtypes and f"dtype={x.dtype}" in gone else x.dtype
     for small in (False, True):
-        candidate = _one_node(within(node.op, ir), TensorType(shape, dtype), kept, small)
+        candidate = applied(within(node.op, ir), TensorType(shape, dtype), kept, small)
         if candidate is not None and kept == differences(candidate, ir).attributes:
             return candidate
     return None
@@ -128,7 +128,7 @@ def _described(op: Operator, graph: Graph, ir: str) -> tuple[Sequence[Operand], 
             chosen[parameter.name] = node.attrs.get(parameter.name, default)
             defaults[parameter.name] = default
         operands = record.operands(x, chosen)
-    except _UNFIT:
+    except UNFIT:
         return (), defaults
     return operands if len(operands) == len(node.inputs) else (), defaults
 
@@ -187,7 +187,7 @@ def _is_wide(source: Source, operand: Operand) -> bool:
 # --- plainer graphs ------------------------------------------------------------------------------
 
 
-def _one_node(op: Operator, x: TensorType, kept: Mapping[str, Any], small: bool) -> Graph | None:
+def applied(op: Operator, x: TensorType, kept: Mapping[str, Any], small: bool = False) -> Graph | None:
     """Returns the operator applied to a first operand of type `x`, or None if its record does not
     allow that. kept: values of parameters; the others have their defaults or, if `small` and they
     are sizes, ones."""
@@ -206,7 +206,7 @@ def _one_node(op: Operator, x: TensorType, kept: Mapping[str, Any], small: bool)
         if not op.takes(x):
             return None
         results = builder.apply(op, builder.lead(op, x), choose_parameters(op, x, pick))
-    except _UNFIT:
+    except UNFIT:
         return None
     return builder.graph(*results[: op.used])
 
@@ -230,7 +230,7 @@ def _from_the_record(graph: Graph, ir: str) -> Iterator[Graph]:
     simplest += [(shape, x.dtype, kept) for shape in _smaller(x.shape)]
     for shape, dtype, some in simplest:
         for small in (True, False):
-            candidate = _one_node(op, TensorType(shape, dtype), some, small)
+            candidate = applied(op, TensorType(shape, dtype), some, small)
             if candidate is not None:
                 yield candidate
 
@@ -328,7 +328,7 @@ def retyped(
             return
         try:
             results = OPERATORS[node.op].infer([types[name] for name in node.inputs], chosen)
-        except _UNFIT:
+        except UNFIT:
             return
         if len(results) != len(node.types):
             return

@@ -27,19 +27,25 @@ COLOURS = 6
 
 @dataclass
 class Box:
-    """A box of the drawing. kind: node, input, constant, output, or bend, a point of a long edge in
-    a layer that it passes."""
+    """A box of a drawing.
+
+    kind: node, input, constant, output, several, or bend, a point of a long edge in a layer that it
+    passes. types: the lines under the title. line_regions: the regions of some of these, by position.
+    label: a mark in the corner; by default the number of the region.
+    """
 
     kind: str
     layer: int
     title: str = ""
     types: list[str] = field(default_factory=list)
     region: int | None = None
+    label: str = ""
+    line_regions: Mapping[int, int] = field(default_factory=dict)
     x: float = 0.0
 
     @property
     def tag(self) -> str:
-        return "" if self.region is None else f"S{self.region + 1}"
+        return self.label or ("" if self.region is None else f"S{self.region + 1}")
 
     @property
     def width(self) -> float:
@@ -57,12 +63,13 @@ class Box:
 @dataclass
 class Edge:
     """An edge between two boxes, given by their positions in the list. start, end: place along the
-    side of each box, 0 to 1."""
+    side of each box, 0 to 1. about: a text that is shown where one points at it."""
 
     source: int
     target: int
     start: float = 0.5
     end: float = 0.5
+    about: str = ""
 
 
 @dataclass
@@ -82,9 +89,8 @@ class Layout:
         return found
 
 
-def layout(shown: Mapping[str, Any]) -> Layout:
-    """Places the boxes of a graph. shown: from `failure.shown`, with nodes."""
-    boxes, edges = _boxes(shown)
+def layout(boxes: list[Box], edges: list[Edge]) -> Layout:
+    """Places boxes, each in its layer."""
     boxes, edges = _with_bends(boxes, edges)
     layers: list[list[int]] = [[] for _ in range(max(b.layer for b in boxes) + 1)]
     for i, box in enumerate(boxes):
@@ -96,8 +102,14 @@ def layout(shown: Mapping[str, Any]) -> Layout:
 
 
 def svg(shown: Mapping[str, Any]) -> Markup:
-    """Returns the drawing; its colours are classes of the page's style sheet."""
-    result = layout(shown)
+    """Returns the drawing of a graph. shown: from `failure.shown`, with nodes."""
+    boxes, edges = boxes_of(shown)
+    return drawn(boxes, edges, "graph of " + ", ".join(str(n["op"]) for n in shown["nodes"]))
+
+
+def drawn(boxes: list[Box], edges: list[Edge], title: str) -> Markup:
+    """Returns a drawing; its colours are classes of the page's style sheet."""
+    result = layout(boxes, edges)
     tops = result.tops()
     width = max(b.x + b.width for b in result.boxes) + _MARGIN
     height = tops[-1] - _LAYER_GAP + _MARGIN
@@ -105,7 +117,7 @@ def svg(shown: Mapping[str, Any]) -> Markup:
         Markup('<svg class="graph" role="img" width="{0}" height="{1}" viewBox="0 0 {0} {1}">').format(
             round(width), round(height)
         ),
-        Markup("<title>{}</title>").format("graph of " + ", ".join(str(n["op"]) for n in shown["nodes"])),
+        Markup("<title>{}</title>").format(title),
     ]
     parts += [_edge(result, tops, e) for e in result.edges]
     parts += [_box(b, tops[b.layer]) for b in result.boxes if b.kind != "bend"]
@@ -116,7 +128,8 @@ def svg(shown: Mapping[str, Any]) -> Markup:
 # --- what is drawn -----------------------------------------------------------------------------
 
 
-def _boxes(shown: Mapping[str, Any]) -> tuple[list[Box], list[Edge]]:
+def boxes_of(shown: Mapping[str, Any]) -> tuple[list[Box], list[Edge]]:
+    """Returns the boxes and edges of a graph. shown: from `failure.shown`, with nodes."""
     nodes: Sequence[Mapping[str, Any]] = shown["nodes"]
     made = {o["name"]: (i, k) for i, n in enumerate(nodes) for k, o in enumerate(n["outputs"])}
     layers: list[int] = []
@@ -125,12 +138,12 @@ def _boxes(shown: Mapping[str, Any]) -> tuple[list[Box], list[Edge]]:
         layers.append(max((layers[i] for i in makers if i < len(layers)), default=0) + 1)
     boxes, edges = [], []
     for node, layer in zip(nodes, layers):
-        types = [_cut(f"%{o['name']}: {o['type']}") for o in node["outputs"]]
+        types = [cut(f"%{o['name']}: {o['type']}") for o in node["outputs"]]
         if len(types) > _MOST_TYPES:
             types = [*types[: _MOST_TYPES - 1], f"… {len(types) - _MOST_TYPES + 1} more"]
         region = node.get("region")
         region = region if isinstance(region, int) else None
-        boxes.append(Box("node", layer, _cut(node["op"]), types, region))
+        boxes.append(Box("node", layer, cut(node["op"]), types, region))
     where: dict[str, tuple[int, float]] = {
         name: (i, (k + 1) / (len(nodes[i]["outputs"]) + 1)) for name, (i, k) in made.items()
     }
@@ -139,8 +152,8 @@ def _boxes(shown: Mapping[str, Any]) -> tuple[list[Box], list[Edge]]:
             # It stands as near to its first reader as possible.
             readers = [layer for n, layer in zip(nodes, layers) if value["name"] in n["inputs"]]
             where[value["name"]] = (len(boxes), 0.5)
-            title = _cut(f"{kind} %{value['name']}")
-            boxes.append(Box(kind, max(min(readers, default=1) - 1, 0), title, [_cut(value["type"])]))
+            title = cut(f"{kind} %{value['name']}")
+            boxes.append(Box(kind, max(min(readers, default=1) - 1, 0), title, [cut(value["type"])]))
     for i, node in enumerate(nodes):
         for k, name in enumerate(node["inputs"]):
             if name in where:
@@ -150,7 +163,7 @@ def _boxes(shown: Mapping[str, Any]) -> tuple[list[Box], list[Edge]]:
         if name in where:
             source, start = where[name]
             edges.append(Edge(source, len(boxes), start))
-            boxes.append(Box("output", boxes[source].layer + 1, _cut(f"output {k} %{name}")))
+            boxes.append(Box("output", boxes[source].layer + 1, cut(f"output {k} %{name}")))
     return boxes, edges
 
 
@@ -164,9 +177,9 @@ def _with_bends(boxes: list[Box], edges: list[Edge]) -> tuple[list[Box], list[Ed
             continue
         for layer in range(boxes[edge.source].layer + 1, boxes[edge.target].layer):
             boxes.append(Box("bend", layer))
-            found.append(Edge(last, len(boxes) - 1, start))
+            found.append(Edge(last, len(boxes) - 1, start, about=edge.about))
             last, start = len(boxes) - 1, 0.5
-        found.append(Edge(last, edge.target, start, edge.end))
+        found.append(Edge(last, edge.target, start, edge.end, edge.about))
     return boxes, found
 
 
@@ -253,31 +266,40 @@ def _edge(layout: Layout, tops: Sequence[float], edge: Edge) -> Markup:
     a, b = layout.boxes[edge.source], layout.boxes[edge.target]
     x1, y1 = a.x + a.width * edge.start, tops[a.layer] + a.height
     x2, y2 = b.x + b.width * edge.end, tops[b.layer]
+    path = f"M{x1:.1f} {y1:.1f}"
+    if a.kind == "bend":
+        # It passes its layer between the boxes.
+        y1 = tops[a.layer + 1] - _LAYER_GAP
+        path += f"V{y1:.1f}"
     half = (y2 - y1) / 2
-    path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + half:.1f} {x2:.1f} {y2 - half:.1f} {x2:.1f} {y2:.1f}"
+    path += f"C{x1:.1f} {y1 + half:.1f} {x2:.1f} {y2 - half:.1f} {x2:.1f} {y2:.1f}"
     if b.kind != "bend":
         path += "m-3.5 -6l3.5 6l3.5 -6"
-    return Markup('<path class="edge" d="{}"/>').format(path)
+    if not edge.about:
+        return Markup('<path class="edge" d="{}"/>').format(path)
+    return Markup('<path class="edge" d="{}"><title>{}</title></path>').format(path, edge.about)
 
 
 def _box(box: Box, top: float) -> Markup:
     style = box.kind if box.region is None else f"{box.kind} r{box.region % COLOURS}"
-    radius = 3 if box.kind == "node" else round(box.height / 2, 1)
-    parts = [
-        Markup('<g class="{}"><rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="{}"/>').format(
-            style, box.x, top, box.width, box.height, min(radius, 12)
-        )
-    ]
+    radius = 3 if box.kind in ("node", "several") else round(box.height / 2, 1)
+    rect = Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="{}"/>')
+    parts = [Markup('<g class="{}">').format(style)]
+    # Several lie on each other.
+    for by in (4.0, 0.0) if box.kind == "several" else (0.0,):
+        parts.append(rect.format(box.x + by, top + by, box.width, box.height, min(radius, 12)))
     middle, y = box.x + box.width / 2, top + 5.0 + _NAME
-    if box.tag:
+    centred = not box.tag and box.kind != "several"
+    if centred:
+        parts.append(_text("name", middle, y, box.title, "middle"))
+    else:
         parts.append(_text("name", box.x + 9, y, box.title, "start"))
         parts.append(_text("tag", box.x + box.width - 9, y, box.tag, "end"))
-    else:
-        parts.append(_text("name", middle, y, box.title, "middle"))
-    for line in box.types:
+    for number, line in enumerate(box.types):
         y += _LINE
-        at, anchor = (box.x + 9, "start") if box.tag else (middle, "middle")
-        parts.append(_text("type", at, y, line, anchor))
+        at, anchor = (middle, "middle") if centred else (box.x + 9, "start")
+        region = box.line_regions.get(number)
+        parts.append(_text("type" if region is None else f"type r{region % COLOURS}", at, y, line, anchor))
     parts.append(Markup("</g>"))
     return Markup("").join(parts)
 
@@ -288,6 +310,7 @@ def _text(style: str, x: float, y: float, text: str, anchor: str) -> Markup:
     )
 
 
-def _cut(text: Any) -> str:
+def cut(text: Any) -> str:
+    """Returns a text, cut where it is too long for a box."""
     text = str(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

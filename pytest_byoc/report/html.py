@@ -18,7 +18,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from ..core import files
-from . import drawing, grid, quantities, view
+from . import drawing, grid, model_picture, quantities, view
 
 TEMPLATES = Path(__file__).with_name("templates")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -53,6 +53,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )
     found.globals["svg"] = drawing.svg
+    found.globals["model_svg"] = model_picture.svg
     found.globals["grid"] = grid.svg
     found.globals["colours"] = drawing.COLOURS
     found.filters["count"] = quantities.count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .words import counted
@@ -13,6 +13,12 @@ def size(number: float) -> str:
     """Returns a number with three digits and the prefix of its power of 1000."""
     power = min(int(math.log10(number) // 3), 4) if number >= 1000 else 0
     return f"{number / 1000**power:.3g}{' kMGT'[power]}".replace(" ", "")
+
+
+#: The most lines in the terminal on operators that are left to TVM, and on values that cross a boundary.
+_MOST_LEFT, _MOST_CUTS = 12, 3
+#: The most obstacles of one operator that are named.
+_OBSTACLES = 4
 
 
 def in_words(model: Mapping[str, Any]) -> list[str]:
@@ -29,12 +35,48 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     if model["smallest"] < model["subgraphs"]:
         text += f" ({model['smallest']} would do)"
     lines = [f"{text}; {size(model['boundary_bytes'])}B cross their boundaries in a run"]
-    lines += [f"  left to TVM: {e['operator']} ({e['count']}): {e['why']}" for e in model["left"]]
+    left = [f"  left to TVM: {text}" for text in _left(model["left"])]
+    lines += [*left[:_MOST_LEFT], *_more(len(left) - _MOST_LEFT)]
+    lines += [f"  crosses a boundary: {_cut(cut)}" for cut in model.get("cuts", ())[:_MOST_CUTS]]
     if model["extents"]:
         chosen = ", ".join(f"{name} = {extent}" for name, extent in model["extents"].items())
         how = f"; {model['open_extents']}" if model["open_extents"] else ""
         lines.append(f"  extents that were open: {chosen}{how}")
     return lines
+
+
+def _more(number: int) -> Iterator[str]:
+    if number > 0:
+        yield f"  left to TVM: {number} more in report.json"
+
+
+def _left(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns a text for each operator and each reason for which it is left to TVM."""
+    alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for entry in entries:
+        alike.setdefault((entry["operator"], entry["why"]), []).append(entry)
+    texts = []
+    for (operator, why), some in sorted(alike.items(), key=lambda item: -sum(e["count"] for e in item[1])):
+        # A report of an earlier version has no obstacles.
+        named = [(entry["obstacle"], entry["count"]) for entry in some if entry.get("obstacle")]
+        obstacles = [f"{what} ({count})" if some[1:] else what for what, count in named[:_OBSTACLES]]
+        more = [f"{len(named) - _OBSTACLES} more"] if len(named) > _OBSTACLES else []
+        parts = (f"{operator} ({sum(e['count'] for e in some)})", why, "; ".join([*obstacles, *more]))
+        texts.append(": ".join(filter(None, parts)))
+    return texts
+
+
+def _cut(cut: Mapping[str, Any]) -> str:
+    alike = f" and {cut['count'] - 1} alike" if cut["count"] > 1 else ""
+    ends = f"from {_ends([cut['from']])} to {_ends(cut['to'])}"
+    return f"%{cut['value']} {cut['type']}{alike}, {size(cut['bytes'])}B: {ends}"
+
+
+def _ends(ends: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(
+        end["operator"] if end["region"] is None else f"{end['operator']} (S{end['region'] + 1})"
+        for end in ends
+    )
 
 
 def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -48,7 +90,12 @@ def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "offloaded": f"{model['offloaded']} of {model['operators']}", "multiply_adds": share,
             "subgraphs": model["subgraphs"], "smallest": model.get("smallest", model["subgraphs"]),
             "boundary": f"{size(model.get('boundary_bytes', 0))}B",
-            "left": [f"{e['operator']} ({e['count']}): {e['why']}" for e in model["left"]],
+            "left": _left(model["left"]),
+            "cuts": [
+                {**cut, "maker": _ends([cut["from"]]), "readers": _ends(cut["to"])}
+                for cut in model.get("cuts", ())
+            ],
+            "drawing": model.get("drawing"),
             "no_bound": model.get("no_bound", ""),
         })
     return found

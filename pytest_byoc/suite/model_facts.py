@@ -12,17 +12,11 @@ from ..core.graph import Graph, Node
 from ..core.openings import sizes_in_words
 from ..examination.examiner import Examiner
 from ..examination.outcome import Verdict
-from ..generation.systematic import default_case
 from ..operators import OPERATORS
-from .model_graphs import alone
+from .model_cuts import cuts
+from .model_drawing import drawing
 from .model_import import Imported
-
-#: Why an operator of a model is not offloaded.
-OPERATOR = "the target offloads it in no graph of its own"
-DTYPE = "not in this dtype"
-FORM = "not with these attributes or shapes"
-PLACE = "offloaded alone, but not here"
-FUNCTION = "TVM's frontend has made a function of TIR of it"
+from .obstacles import Reason, reasons
 
 
 def multiply_adds(graph: Graph, node: Node) -> int:
@@ -45,8 +39,9 @@ def facts(case: str, verdict: Verdict, imported: Imported, examiner: Examiner) -
     graph, offloaded = imported.graph, verdict.offloaded or (False,) * len(imported.graph.nodes)
     work = [multiply_adds(graph, node) for node in graph.nodes]
     left = [position for position, inside in enumerate(offloaded) if not inside]
-    why = _reasons(examiner, imported, left) if not imported.reason else {}
-    counts = Counter((graph.nodes[position].op, why.get(position, "")) for position in left)
+    why = {} if imported.reason else reasons(examiner.partitions.survey, examiner.workers.ir, imported, left)
+    counts = Counter((graph.nodes[position].op, why.get(position, Reason(""))) for position in left)
+    places = _numbered(verdict.placement or (None,) * len(graph.nodes))
     return {
         "case": case, "outcome": verdict.outcome, "operators": len(graph.nodes), "offloaded": sum(offloaded),
         "multiply_adds": sum(work), "multiply_adds_offloaded": sum(w for w, o in zip(work, offloaded) if o),
@@ -54,8 +49,11 @@ def facts(case: str, verdict: Verdict, imported: Imported, examiner: Examiner) -
         "extents": dict(imported.chosen), "open_extents": _open_extents(verdict, imported),
         "no_bound": imported.reason,
         "left": [
-            {"operator": op, "count": count, "why": reason} for (op, reason), count in counts.most_common()
+            {"operator": op, "count": count, "why": reason.why, "obstacle": reason.obstacle}
+            for (op, reason), count in counts.most_common()
         ],
+        "cuts": [] if imported.reason else cuts(graph, places),
+        "drawing": None if imported.reason else drawing(graph, places),
     }
 
 
@@ -65,25 +63,13 @@ def _open_extents(verdict: Verdict, imported: Imported) -> str:
         return f"not compiled with open extents: {imported.not_opened}" if imported.not_opened else ""
     if not any(verdict.evidence.target.facts(dynamic.fact(0))):
         check = f"{dynamic.CHECK.id}: "
-        reasons = [text.partition(": ")[2] for text in verdict.not_checked if text.startswith(check)]
-        return f"not run with open extents: {'; '.join(reasons) or 'the run ended before'}"
+        told = [text.partition(": ")[2] for text in verdict.not_checked if text.startswith(check)]
+        return f"not run with open extents: {'; '.join(told) or 'the run ended before'}"
     sizes = sizes_in_words(imported.opening.larger, imported.opening.extents)
     return f"also compiled with open extents, and run with these and with {sizes}"
 
 
-def _reasons(examiner: Examiner, imported: Imported, left: Sequence[int]) -> dict[int, str]:
-    """Returns for each operator that is left to TVM, by its position, why it is."""
-    survey, ir = examiner.partitions.survey, examiner.workers.ir
-    found: dict[int, str] = {}
-    for position, partition in zip(left, survey([alone(imported, position) for position in left])):
-        node = imported.graph.nodes[position]
-        if position in imported.functions:
-            found[position] = FUNCTION
-        elif partition is not None and partition.regions:
-            found[position] = PLACE
-        else:
-            dtypes = OPERATORS[node.op].dtypes
-            usual = survey([default_case(node.op, dtype, ir).graph for dtype in dtypes])
-            takes = [dtype for dtype, p in zip(dtypes, usual) if p is not None and p.regions]
-            found[position] = FORM if node.types[0].dtype in takes else DTYPE if takes else OPERATOR
-    return found
+def _numbered(placement: Sequence[int | None]) -> list[int | None]:
+    """Returns for each node the number of its region, or None; regions are numbered as they come."""
+    numbers = {place: n for n, place in enumerate(dict.fromkeys(p for p in placement if p is not None))}
+    return [None if place is None else numbers[place] for place in placement]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,16 +19,16 @@ FEW_NODES = 8
 _KEPT = 64
 
 
-def alone(imported: Imported, position: int) -> Graph:
-    """Returns the operator at a position of a model as a graph, with its small constants."""
-    node = imported.graph.nodes[position]
-    graph = part(imported.graph, {position})
-    graph = replace(graph, outputs=node.outputs[:1] if not graph.outputs else graph.outputs)
+def some(imported: Imported, positions: Collection[int]) -> Graph:
+    """Returns the operators at these positions of a model as a graph, with their small constants. Operators
+    that differ in the names of their values alone make the same graph."""
+    graph = part(imported.graph, positions)
+    graph = replace(graph, outputs=graph.outputs or graph.nodes[-1].outputs[:1])
     constants = tuple(
-        replace(s, data=_listed(imported.constants[s.name])) if s.type.size <= _KEPT else replace(s, seed=1)
+        replace(s, data=_listed(imported.constants[s.name])) if s.type.size <= _KEPT else s
         for s in graph.constants
     )
-    return replace(graph, constants=constants)
+    return _renamed(replace(graph, constants=constants), numbers=True)
 
 
 def distinct_regions(graph: Graph, placement: Sequence[int | None]) -> Iterator[Graph]:
@@ -40,9 +40,9 @@ def distinct_regions(graph: Graph, placement: Sequence[int | None]) -> Iterator[
         if len(positions) == len(graph.nodes):
             return
         found = part(graph, positions)
-        form = _form(found)
-        if form not in seen:
-            seen.add(form)
+        kind = form(found)
+        if kind not in seen:
+            seen.add(kind)
             yield found
 
 
@@ -52,22 +52,30 @@ def pieces(graph: Graph) -> Iterator[Graph]:
         yield part(graph, set(range(first, min(first + FEW_NODES, len(graph.nodes)))))
 
 
-def _form(graph: Graph) -> bytes:
+def form(graph: Graph) -> bytes:
     """Returns what graphs have in common that differ in the names and the numbers of their values."""
+    return _renamed(graph, numbers=False).digest
+
+
+def _renamed(graph: Graph, numbers: bool) -> Graph:
+    """Returns a graph with names that follow from its form.
+
+    numbers: whether constants keep the elements that are given for them.
+    """
     names: dict[str, str] = {}
 
     def renamed(name: str) -> str:
         return names.setdefault(name, f"n{len(names)}")
 
     def source(s: Source) -> Source:
-        return Source(renamed(s.name), s.type)
+        return Source(renamed(s.name), s.type, seed=1, data=s.data if numbers else None)
 
     inputs, constants = (tuple(map(source, sources)) for sources in (graph.inputs, graph.constants))
     nodes = tuple(
         replace(n, inputs=tuple(map(renamed, n.inputs)), outputs=tuple(map(renamed, n.outputs)))
         for n in graph.nodes
     )
-    return Graph(inputs, constants, nodes, tuple(map(renamed, graph.outputs))).digest
+    return Graph(inputs, constants, nodes, tuple(map(renamed, graph.outputs)))
 
 
 def drawn(graph: Graph, arrays: Arrays) -> Graph:
