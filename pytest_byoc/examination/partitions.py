@@ -24,7 +24,7 @@ from .time_limit import TimeLimit
 _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
 #: The number of graphs that are partitioned in one process, divided by the number of processes of
 #: the session. Several share a process because a fork costs more than partitioning a graph.
-_AT_ONCE = 50
+_AT_ONCE = 300
 #: The name of the activity of `survey`.
 PARTITIONING = "partitioning graphs to find out what the target offloads"
 #: The number of partitions that are kept. It exceeds the number of all systematic cases, which are
