@@ -334,6 +334,12 @@ class IR(Protocol):
     def bound(self, module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         """Returns a module in which parameters of main, by name, are constants."""
 
+    def in_float64(self, module: Any) -> Any:
+        """Returns a module that computes in float64 where this one does in smaller floats, in its TIR too.
+
+        Its types are inferred anew; raises TVM's error where they can't be.
+        """
+
     def calls_function(self, module: Any, function: Any) -> bool:
         """Returns whether TVM compiles the one operator of a module's main to this TIR function."""
 

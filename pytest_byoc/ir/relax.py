@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import Failure, NotAModule
 from ..core.graph import Graph, Node, Source, TensorType
 from ..core.openings import OpenExtent
-from . import relax_modules
+from . import float64, relax_modules
 from .assembly import NotLowered, assemble
 from .calls import Calls
 from .given_patterns import GIVEN, GivenPatterns
@@ -264,6 +264,15 @@ def bound(module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
     params = {name: tvm.runtime.tensor(array) for name, array in arrays.items()}
     return relax.transform.BindParams("main", params)(module)
+
+
+def in_float64(module: Any) -> Any:
+    """Returns a module that computes in float64 where this one does in smaller floats."""
+    import tvm
+
+    from .relax_types import inferred
+
+    return inferred(tvm.ir.load_json(float64.in_float64(str(tvm.ir.save_json(module)))))
 
 
 def calls_function(module: Any, function: Any) -> bool:

@@ -20,7 +20,7 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     of, inside = model["operators"], model["offloaded"]
     text = f"{model['case']}: {model['outcome']}"
     if model["no_bound"]:
-        return [f"{text}; no bound is known: {model['no_bound']}"]
+        return [f"{text}; {no_bound(model)}"]
     text += f"; {inside} of {of} operators offloaded"
     if model["multiply_adds"]:
         share = model["multiply_adds_offloaded"] / model["multiply_adds"]
@@ -36,6 +36,13 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def no_bound(model: Mapping[str, Any]) -> str:
+    """Returns how a model is judged that has an operator without a bound, and why it has; "" for others."""
+    if not model.get("no_bound"):
+        return ""
+    return f"{model.get('judged') or 'no bound is known'}: {model['no_bound']}"
+
+
 def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns the rows of the page's table of models."""
     found = []
@@ -48,6 +55,6 @@ def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "subgraphs": model["subgraphs"], "smallest": model.get("smallest", model["subgraphs"]),
             "boundary": f"{size(model.get('boundary_bytes', 0))}B",
             "left": [f"{e['operator']} ({e['count']}): {e['why']}" for e in model["left"]],
-            "no_bound": model.get("no_bound", ""),
+            "no_bound": no_bound(model),
         })
     return found

@@ -15,6 +15,8 @@ from ..operators import OPERATORS
 from .model_graphs import alone
 from .model_import import Imported
 
+#: How a model is judged that has an operator without a bound.
+BY_FLOAT64 = "judged by LLVM in float64 beside float32"
 #: Why an operator of a model is not offloaded.
 OPERATOR = "the target offloads it in no graph of its own"
 DTYPE = "not in this dtype"
@@ -50,6 +52,7 @@ def facts(case: str, verdict: Verdict, imported: Imported, examiner: Examiner) -
         "multiply_adds": sum(work), "multiply_adds_offloaded": sum(w for w, o in zip(work, offloaded) if o),
         "subgraphs": verdict.regions, "smallest": verdict.smallest, "boundary_bytes": verdict.boundary_bytes,
         "extents": dict(imported.chosen), "no_bound": imported.reason,
+        "judged": BY_FLOAT64 if imported.by_float64 else "",
         "left": [
             {"operator": op, "count": count, "why": reason} for (op, reason), count in counts.most_common()
         ],

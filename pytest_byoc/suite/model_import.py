@@ -32,7 +32,7 @@ class Imported:
     graph: its operators, or one node `model.NAME` where it is no graph of records. constants: the weights by
     name. file: the file with TVM's module. reason: why it is no graph of records; "" if it is. chosen: the
     extents that open axes were given, by name. functions: the positions of the operators for which the
-    frontend calls functions of TIR.
+    frontend calls functions of TIR. by_float64: whether LLVM in float64 judges it, since no bound can.
     """
 
     graph: Graph
@@ -41,6 +41,7 @@ class Imported:
     reason: str
     chosen: dict[str, int]
     functions: frozenset[int] = frozenset()
+    by_float64: bool = False
 
     def inputs(self, which: int) -> dict[str, np.ndarray]:
         """Returns one set of inputs."""
