@@ -383,6 +383,15 @@ class IR(Protocol):
         PassContext's.
         """
 
+    def build_tuned(
+        self, module: Any, executor: str, opt_level: int, config: Mapping[str, Any], log: Mapping[str, str]
+    ) -> tuple[Executable, int]:
+        """Compiles a module as `build` does, with the schedules of a tuning log.
+
+        log: "kind" (see `core.tuning`) and "path". Also returns for how many parts of the module the log
+        has a schedule. Raises TVM's error for a log that it can't read.
+        """
+
     def built(self, result: Any, executor: str) -> Executable:
         """Wraps the result of the target's own build function for an executor.
 

@@ -411,6 +411,16 @@ def build(
         return VMExecutable(tvm.compile(module, target=tvm.target.Target(target)))
 
 
+def build_tuned(
+    module: Any, executor: str, opt_level: int, config: Mapping[str, Any], log: Mapping[str, str]
+) -> tuple[Executable, int]:
+    """Compiles a module with the schedules of a database of meta-schedule (see `interface.IR`)."""
+    from .relax_tuning import scheduled
+
+    module, fitting = scheduled(module, opt_level, config, log["path"])
+    return build(module, executor, opt_level, config=config), fitting
+
+
 def built(result: Any, executor: str) -> Executable:
     """Wraps the result of a target's own build function.
 

@@ -27,6 +27,7 @@ from .relay_executables import load_parts as load_parts
 from .relay_executables import tensor
 from .relay_names import known_partition as known_partition
 from .relay_names import known_targets as known_targets
+from .relay_tuning import build_tuned as build_tuned
 from .shared import check_module, has, signature, symbol_of
 from .shared import scopes as scopes
 

@@ -19,8 +19,9 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     """Returns what is told of a model, as lines."""
     of, inside = model["operators"], model["offloaded"]
     text = f"{model['case']}: {model['outcome']}"
+    time = [f"  {speed}"] if (speed := speed_in_words(model.get("speed"))) else []
     if model["no_bound"]:
-        return [f"{text}; {no_bound(model)}"]
+        return [f"{text}; {no_bound(model)}", *time]
     text += f"; {inside} of {of} operators offloaded"
     if model["multiply_adds"]:
         share = model["multiply_adds_offloaded"] / model["multiply_adds"]
@@ -28,12 +29,44 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     text += f", in {counted(model['subgraphs'], 'subgraph')}"
     if model["smallest"] < model["subgraphs"]:
         text += f" ({model['smallest']} would do)"
-    lines = [f"{text}; {size(model['boundary_bytes'])}B cross their boundaries in a run"]
+    lines = [f"{text}; {size(model['boundary_bytes'])}B cross their boundaries in a run", *time]
     lines += [f"  left to TVM: {e['operator']} ({e['count']}): {e['why']}" for e in model["left"]]
     if model["extents"]:
         chosen = ", ".join(f"{name} = {extent}" for name, extent in model["extents"].items())
         lines.append(f"  extents that were open: {chosen}")
     return lines
+
+
+def speed_in_words(speed: Mapping[str, Any] | None) -> str:
+    """Returns the time of a run and its peak of memory, with those of LLVM's builds; "" for None."""
+    if speed is None:
+        return ""
+    builds = [(name, words) for name, words in _BUILDS.items() if f"{name}_us" in speed]
+    times = [f"{words}{time(speed[f'{name}_us'])}{_ratio(speed, name)}" for name, words in builds]
+    peaks = [
+        f"{words}{size(speed[f'{name}_peak_bytes'])}B"
+        for name, words in builds if f"{name}_peak_bytes" in speed
+    ]
+    parts = ["a run takes " + ", ".join(times)]
+    parts += [f"peak memory {', '.join(peaks)}"] if peaks else []
+    parts += [f"no time of tuned LLVM: {speed['not_tuned']}"] if speed.get("not_tuned") else []
+    return "; ".join(parts)
+
+
+#: The artifacts of a measurement, in words before its numbers.
+_BUILDS = {"target": "", "llvm": "LLVM ", "tuned": "tuned LLVM "}
+
+
+def time(us: float) -> str:
+    """Returns a time with three digits and a unit. us: in microseconds."""
+    unit, limit = next(((u, n) for u, n in (("s", 1e6), ("ms", 1e3)) if us >= n), ("µs", 1.0))
+    return f"{us / limit:.3g} {unit}"
+
+
+def _ratio(speed: Mapping[str, Any], name: str) -> str:
+    """Returns the target's time as a multiple of LLVM's."""
+    llvm = speed[f"{name}_us"]
+    return f" ({speed['target_us'] / llvm:.2f}x)" if name != "target" and llvm else ""
 
 
 def no_bound(model: Mapping[str, Any]) -> str:
@@ -55,6 +88,6 @@ def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "subgraphs": model["subgraphs"], "smallest": model.get("smallest", model["subgraphs"]),
             "boundary": f"{size(model.get('boundary_bytes', 0))}B",
             "left": [f"{e['operator']} ({e['count']}): {e['why']}" for e in model["left"]],
-            "no_bound": no_bound(model),
+            "no_bound": no_bound(model), "speed": speed_in_words(model.get("speed")),
         })
     return found

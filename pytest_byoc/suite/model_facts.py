@@ -12,6 +12,7 @@ from ..examination.examiner import Examiner
 from ..examination.outcome import Verdict
 from ..generation.systematic import default_case
 from ..operators import OPERATORS
+from ..record import measured
 from .model_graphs import alone
 from .model_import import Imported
 
@@ -56,7 +57,15 @@ def facts(case: str, verdict: Verdict, imported: Imported, examiner: Examiner) -
         "left": [
             {"operator": op, "count": count, "why": reason} for (op, reason), count in counts.most_common()
         ],
+        **_speed(case, verdict),
     }
+
+
+def _speed(case: str, verdict: Verdict) -> dict[str, Any]:
+    """Returns the measurement of a model, if one was made; no time of wrong results is told."""
+    if verdict.speed is None or verdict.failed:
+        return {}
+    return {"speed": measured.as_dict(case, verdict, verdict.speed)}
 
 
 def _reasons(examiner: Examiner, imported: Imported, left: Sequence[int]) -> dict[int, str]:

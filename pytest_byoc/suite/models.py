@@ -168,7 +168,7 @@ class Models:
         return [outputs for outputs, _ in both], [known for _, known in both], imported
 
     def _whole(self, subject: Subject) -> Verdict:
-        evidence, _ = self._examiner.gather(subject, plan.every_graph())
+        evidence, _ = self._examiner.gather(subject, plan.every_graph(self._examiner.settings.measures))
         evidence = ModelEvidence(**vars(evidence))
         return replace(decide(evidence, judge(evidence)), regions=evidence.called())
 
