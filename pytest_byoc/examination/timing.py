@@ -25,9 +25,9 @@ def measure(workers: Workers, job: Job, evidence: Evidence, limit: float) -> Non
     if not workers.measures:
         return
     usual: dict[str, Any] = {"inputs": job["inputs"][:1], "executor": executor}
-    _, llvm = workers.export_by_llvm(job, "timed.so", **workers.built, **usual, checks=[])
+    said, llvm = workers.export_by_llvm(job, "timed.so", **workers.built, **usual, checks=[])
     if not llvm:
-        evidence.loader.withdraw((), plan.SPEED, "LLVM's artifact is not built")
+        evidence.loader.withdraw((), plan.SPEED, f"LLVM's artifact is not built{_why(said)}")
         return
     tuned, not_tuned = _tuned(workers, job, usual)
     artifacts = {"target": target, "llvm": llvm, **({"tuned": tuned} if tuned else {})}
