@@ -108,6 +108,8 @@ _TABLE_ALONE = {
     "mattr": "The features of the CPU there, as LLVM names them: `+neon`.",
     "cc": "The C++ compiler for the machine where artifacts run, with options.",
     "run-here": "Whether the target worker may run artifacts too, where they are for such a machine.",
+    "reference-tuning": "A tuning log, beside whose build by LLVM the target is measured too: a file of "
+    "AutoTVM or the auto-scheduler, or the folder of a database of meta-schedule.",
     "runner": "What runs artifacts where no Python can be started: `module:attribute` or "
     "`path/to/file.py:attribute`, `rpc://HOST:PORT/KEY`, or `{ command = \"…\" }`.",
 }
@@ -120,6 +122,7 @@ _KEY_MORE = {
         "lower-precision.md",
     ),
     "python": "two-interpreters.md",
+    "reference-tuning": "speed.md",
     "runner": "runners.md",
     **dict.fromkeys(("loader", "boards", "mtriple", "mcpu", "mattr", "cc", "run-here"), "boards.md"),
 }

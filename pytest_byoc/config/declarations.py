@@ -16,10 +16,11 @@ from ..core.irs import IRS
 from ..core.names import printable
 from ..core.target import EXAMPLES
 from ..worker.libraries import is_path
-from . import device
+from . import device, tuning_logs
 from .device import Device
 from .errors import SettingsError
 from .tables import read_table
+from .tuning_logs import TuningLog
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class TargetDeclaration:
     #: Whether it is a table of pyproject.toml.
     table: bool = False
     device: Device = field(default_factory=Device)
+    #: The tuning log of LLVM's build, beside which the target is measured too.
+    tuning: TuningLog | None = None
 
     def for_worker(self) -> dict[str, Any]:
         return {
@@ -88,6 +91,7 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
     "prepare": ("a string or a table", (str, dict)),
     "strict-views": ("true or false", (bool,)),
     "without-checks": ("a table of reasons", (dict,)),
+    "reference-tuning": _TEXT,
     "executors": _TEXTS,
     "deterministic": ("true or false", (bool,)),
     "trivial-regions": _TEXTS,
@@ -168,7 +172,9 @@ def declare(
     for key in ("build", "prepare"):
         if isinstance(table.get(key), str):
             table[key] = _absolute(table[key], root)
-    used_on = device.read(table, root, f"[tool.pytest-byoc.targets.{given}]")
+    where = f"[tool.pytest-byoc.targets.{given}]"
+    used_on = device.read(table, root, where)
+    tuning = tuning_logs.read(table.pop("reference_tuning", None), root, where)
     libraries = [_library(p, root) for p in _list(table.pop("libraries", []))]
     # Where a command starts the loader, these are paths of the device.
     runtime, on_device = _list(table.pop("runtime_libraries", [])), used_on.is_elsewhere
@@ -181,6 +187,8 @@ def declare(
         ir = table["ir"]
     if ir is not None and ir not in IRS:
         raise SettingsError(f"unknown IR {ir!r}; known are: {', '.join(IRS)}")
+    if ir is not None and tuning is not None:
+        tuning.check_ir(ir)
     name = given
     if given not in tables:
         points = entry_points()
@@ -195,7 +203,7 @@ def declare(
         reference = _absolute(reference, root)
     return TargetDeclaration(
         given, printable(name), reference, ir, python, python_given, libraries, table, sys_path, names,
-        given in tables, used_on,
+        given in tables, used_on, tuning,
     )
 
 

@@ -35,6 +35,13 @@ class Model:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def given(self) -> str:
+        """Returns a value of --byoc-model that names it."""
+        if self.name != (self.function or self.path.stem):
+            return self.name  # that of a table with a path
+        return f"{self.path}:{self.function}" if self.function else str(self.path)
+
 
 def models(given: Sequence[str], invocation: Path, root: Path) -> tuple[Model, ...]:
     """Returns the models that the values of --byoc-model name. Raises SettingsError.

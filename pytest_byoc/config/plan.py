@@ -108,9 +108,11 @@ def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
     )
 
 
-def every_graph() -> Effort:
-    """Returns the effort in full with the checks that are made on every graph."""
-    return Effort(tuple(c.id for c in CHECKS if c.made_on == EVERY))
+def every_graph(measured: bool = False) -> Effort:
+    """Returns the effort in full with the checks that are made on every graph.
+
+    measured: whether its runs are measured too."""
+    return Effort((*(c.id for c in CHECKS if c.made_on == EVERY), *((SPEED,) if measured else ())))
 
 
 def again(check: str) -> Effort:

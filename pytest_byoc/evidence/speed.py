@@ -28,8 +28,10 @@ class Times:
 class Speed:
     """A measurement of one graph.
 
-    executor: the one that both artifacts were built for. target_peak, llvm_peak: the bytes that loading
-    and running the artifact adds at most to a process; None if unknown.
+    executor: the one that all artifacts were built for. target_peak, llvm_peak: the bytes that loading
+    and running the artifact adds at most to a process; None if unknown. tuned, tuned_peak: the same of
+    LLVM's build with a tuning log; None without one. not_tuned: why a log gave no such build; "" if it did,
+    or if there is none.
     """
 
     executor: str
@@ -37,3 +39,6 @@ class Speed:
     llvm: Times
     target_peak: int | None = None
     llvm_peak: int | None = None
+    tuned: Times | None = None
+    tuned_peak: int | None = None
+    not_tuned: str = ""

@@ -25,20 +25,38 @@ def measure(workers: Workers, job: Job, evidence: Evidence, limit: float) -> Non
     if not workers.measures:
         return
     usual: dict[str, Any] = {"inputs": job["inputs"][:1], "executor": executor}
-    _, llvm = workers.export_by_llvm(job, "timed.so", **workers.built, **usual, checks=[])
+    said, llvm = workers.export_by_llvm(job, "timed.so", **workers.built, **usual, checks=[])
     if not llvm:
-        evidence.loader.withdraw((), plan.SPEED, "LLVM's artifact is not built")
+        evidence.loader.withdraw((), plan.SPEED, f"LLVM's artifact is not built{_why(said)}")
         return
-    artifacts = {"target": target, "llvm": llvm}
+    tuned, not_tuned = _tuned(workers, job, usual)
+    artifacts = {"target": target, "llvm": llvm, **({"tuned": tuned} if tuned else {})}
     workers.loader.submit({**usual, "time": artifacts}, limit)
     said = workers.loader.collect()
     for _, seconds in said.facts("seconds"):
         if all(runs and min(runs) > 0 for runs in seconds.values()):
             times = {name: Times.of(runs) for name, runs in seconds.items()}
             peaks = {} if workers.by_runner else _peaks(workers, usual, artifacts, limit)
-            evidence.speed = Speed(executor, times["target"], times["llvm"], **peaks)
+            tuned_times = times.get("tuned")
+            evidence.speed = Speed(
+                executor, times["target"], times["llvm"], tuned=tuned_times, not_tuned=not_tuned, **peaks
+            )
     if evidence.speed is None:
         evidence.loader.withdraw((), plan.SPEED, f"no times were measured{_why(said)}")
+
+
+def _tuned(workers: Workers, job: Job, usual: dict[str, Any]) -> tuple[str, str]:
+    """Returns the path of LLVM's artifact with the target's tuning log, or "" and why there is none."""
+    log = workers.declaration.tuning
+    if log is None:
+        return "", ""
+    entries = {**workers.built, **usual, "checks": [], "tuning": log.for_worker()}
+    said, path = workers.export_by_llvm(job, "tuned.so", **entries)
+    if not path:
+        return "", f"LLVM's build with the tuning log fails{_why(said)}"
+    if not any(fitting for _, fitting in said.facts("fitting")):
+        return "", "the tuning log fits nothing of it"
+    return path, ""
 
 
 def _why(said: JobReport) -> str:
@@ -50,11 +68,11 @@ def _why(said: JobReport) -> str:
 
 def _peaks(
     workers: Workers, usual: dict[str, Any], artifacts: dict[str, str], limit: float
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Returns the most memory that each artifact takes, each in a process of its own."""
-    found: dict[str, int] = {}
+    found: dict[str, Any] = {}
     for name, path in artifacts.items():
-        workers.loader.submit({**usual, "peak": path, "of_llvm": name == "llvm"}, limit)
+        workers.loader.submit({**usual, "peak": path, "of_llvm": name != "target"}, limit)
         for _, peak in workers.loader.collect().facts("peak"):
             found[f"{name}_peak"] = peak
     return found

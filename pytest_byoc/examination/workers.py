@@ -96,7 +96,8 @@ class Workers:
         self._started: list[Worker] = []
 
     def open(self) -> None:
-        """Starts the workers. Raises WorkerError if one can't be started."""
+        """Starts the workers. Raises WorkerError if one can't be started, and SettingsError if the tuning
+        log is not one of the target's IR."""
         device = self.declaration.device
         common: dict[str, Any] = {
             "ir": self.declaration.ir, "memory": self.settings.memory_bytes,
@@ -245,6 +246,8 @@ class Workers:
         self.built = {key: said[key] for key in ("opt_level", "pass_config")}
         self.without_checks, self.strict_views = frozenset(said["without_checks"]), said["strict_views"]
         self.precision = Precision(**said["precision"])
+        if self.declaration.tuning is not None:
+            self.declaration.tuning.check_ir(self.ir)
 
     def _loader(self, common: dict[str, Any], libraries: list[str], **env: str) -> Worker:
         functions = sorted({f for op in OPERATORS.values() for f in op.calls})

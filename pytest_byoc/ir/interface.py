@@ -334,6 +334,12 @@ class IR(Protocol):
     def bound(self, module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         """Returns a module in which parameters of main, by name, are constants."""
 
+    def in_float64(self, module: Any) -> Any:
+        """Returns a module that computes in float64 where this one does in smaller floats, in its TIR too.
+
+        Its types are inferred anew; raises TVM's error where they can't be.
+        """
+
     def calls_function(self, module: Any, function: Any) -> bool:
         """Returns whether TVM compiles the one operator of a module's main to this TIR function."""
 
@@ -375,6 +381,15 @@ class IR(Protocol):
 
         fast_build: saves compile time; the code that TVM generates may be slow. config: the
         PassContext's.
+        """
+
+    def build_tuned(
+        self, module: Any, executor: str, opt_level: int, config: Mapping[str, Any], log: Mapping[str, str]
+    ) -> tuple[Executable, int]:
+        """Compiles a module as `build` does, with the schedules of a tuning log.
+
+        log: "kind" (see `core.tuning`) and "path". Also returns for how many parts of the module the log
+        has a schedule. Raises TVM's error for a log that it can't read.
         """
 
     def built(self, result: Any, executor: str) -> Executable:

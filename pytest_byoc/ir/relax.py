@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import Failure, NotAModule
 from ..core.graph import Graph, Node, Source, TensorType
 from ..core.openings import OpenExtent
-from . import relax_modules
+from . import float64, relax_modules
 from .assembly import NotLowered, assemble
 from .calls import Calls
 from .given_patterns import GIVEN, GivenPatterns
@@ -266,6 +266,15 @@ def bound(module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     return relax.transform.BindParams("main", params)(module)
 
 
+def in_float64(module: Any) -> Any:
+    """Returns a module that computes in float64 where this one does in smaller floats."""
+    import tvm
+
+    from .relax_types import inferred
+
+    return inferred(tvm.ir.load_json(float64.in_float64(str(tvm.ir.save_json(module)))))
+
+
 def calls_function(module: Any, function: Any) -> bool:
     """Returns whether TVM compiles the one operator of a module's main to this TIR function."""
     from . import relax_calls
@@ -400,6 +409,16 @@ def build(
         module = relax.transform.RunCodegen()(module)
         target = {**MACHINE.llvm(), **({"opt-level": 0} if fast_build else {})}
         return VMExecutable(tvm.compile(module, target=tvm.target.Target(target)))
+
+
+def build_tuned(
+    module: Any, executor: str, opt_level: int, config: Mapping[str, Any], log: Mapping[str, str]
+) -> tuple[Executable, int]:
+    """Compiles a module with the schedules of a database of meta-schedule (see `interface.IR`)."""
+    from .relax_tuning import scheduled
+
+    module, fitting = scheduled(module, opt_level, config, log["path"])
+    return build(module, executor, opt_level, config=config), fitting
 
 
 def built(result: Any, executor: str) -> Executable:

@@ -97,8 +97,10 @@ def _type(e: Any) -> Any:
 
 #: The class of constants has another name, and its attribute too, since TVM 0.27.
 _CONSTANT = relax.Constant if hasattr(relax, "Constant") else tvm.ir.GenericConst
-#: The classes of arguments that are no tensors.
+#: The classes of arguments that are no tensors. Since TVM 0.27 numbers are those of TIR, not wrapped.
 _GIVEN = tuple(
-    getattr(relax, name)
-    for name in ("ShapeExpr", "PrimValue", "StringImm", "DataTypeImm") if hasattr(relax, name)
+    getattr(language, name)
+    for language in (relax, getattr(tvm, "tirx", None))
+    for name in ("ShapeExpr", "PrimValue", "StringImm", "DataTypeImm", "IntImm", "FloatImm")
+    if hasattr(language, name)
 )

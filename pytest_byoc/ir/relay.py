@@ -12,7 +12,7 @@ import numpy as np
 from ..core.errors import Failure
 from ..core.graph import Graph, Node, Source, TensorType
 from ..core.openings import OpenExtent
-from . import relay_modules
+from . import float64, relay_modules
 from .assembly import NotLowered, assemble
 from .calls import Calls
 from .given_patterns import GIVEN, GivenPatterns
@@ -27,6 +27,7 @@ from .relay_executables import load_parts as load_parts
 from .relay_executables import tensor
 from .relay_names import known_partition as known_partition
 from .relay_names import known_targets as known_targets
+from .relay_tuning import build_tuned as build_tuned
 from .shared import check_module, has, signature, symbol_of
 from .shared import scopes as scopes
 
@@ -262,6 +263,14 @@ def bound(module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     module = relay.transform.InferType()(module)
     module["main"] = bind_params_by_name(module["main"], params)
     return module
+
+
+def in_float64(module: Any) -> Any:
+    """Returns a module that computes in float64 where this one does in smaller floats."""
+    import tvm
+    from tvm import relay
+
+    return relay.transform.InferType()(tvm.ir.load_json(float64.in_float64(str(tvm.ir.save_json(module)))))
 
 
 def calls_function(module: Any, function: Any) -> bool:

@@ -11,11 +11,16 @@ from ..examination.outcome import Verdict
 
 def as_dict(case: str, verdict: Verdict, speed: Speed) -> dict[str, Any]:
     """Returns a measurement as plain data (`speed` in report.schema.json)."""
-    peaks = {"target_peak_bytes": speed.target_peak, "llvm_peak_bytes": speed.llvm_peak}
+    peaks = {
+        "target_peak_bytes": speed.target_peak, "llvm_peak_bytes": speed.llvm_peak,
+        "tuned_peak_bytes": speed.tuned_peak,
+    }
     return {
         "case": case, "operators": list(verdict.graph.operators), "executor": speed.executor,
         "subgraphs": verdict.regions, "boundary_bytes": verdict.boundary_bytes,
         **_us("target", speed.target), **_us("llvm", speed.llvm),
+        **(_us("tuned", speed.tuned) if speed.tuned is not None else {}),
+        **({"not_tuned": speed.not_tuned} if speed.not_tuned else {}),
         **{name: peak for name, peak in peaks.items() if peak is not None},
     }
 

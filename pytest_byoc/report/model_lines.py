@@ -25,8 +25,9 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     """Returns what is told of a model, as lines."""
     of, inside = model["operators"], model["offloaded"]
     text = f"{model['case']}: {model['outcome']}"
+    time = [f"  {speed}"] if (speed := speed_in_words(model.get("speed"))) else []
     if model["no_bound"]:
-        return [f"{text}; no bound is known: {model['no_bound']}"]
+        return [f"{text}; {no_bound(model)}", *time]
     text += f"; {inside} of {of} operators offloaded"
     if model["multiply_adds"]:
         share = model["multiply_adds_offloaded"] / model["multiply_adds"]
@@ -34,7 +35,7 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     text += f", in {counted(model['subgraphs'], 'subgraph')}"
     if model["smallest"] < model["subgraphs"]:
         text += f" ({model['smallest']} would do)"
-    lines = [f"{text}; {size(model['boundary_bytes'])}B cross their boundaries in a run"]
+    lines = [f"{text}; {size(model['boundary_bytes'])}B cross their boundaries in a run", *time]
     left = [f"  left to TVM: {text}" for text in _left(model["left"])]
     lines += [*left[:_MOST_LEFT], *_more(len(left) - _MOST_LEFT)]
     lines += [f"  crosses a boundary: {_cut(cut)}" for cut in model.get("cuts", ())[:_MOST_CUTS]]
@@ -79,6 +80,45 @@ def _ends(ends: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def speed_in_words(speed: Mapping[str, Any] | None) -> str:
+    """Returns the time of a run and its peak of memory, with those of LLVM's builds; "" for None."""
+    if speed is None:
+        return ""
+    builds = [(name, words) for name, words in _BUILDS.items() if f"{name}_us" in speed]
+    times = [f"{words}{time(speed[f'{name}_us'])}{_ratio(speed, name)}" for name, words in builds]
+    peaks = [
+        f"{words}{size(speed[f'{name}_peak_bytes'])}B"
+        for name, words in builds if f"{name}_peak_bytes" in speed
+    ]
+    parts = ["a run takes " + ", ".join(times)]
+    parts += [f"peak memory {', '.join(peaks)}"] if peaks else []
+    parts += [f"no time of tuned LLVM: {speed['not_tuned']}"] if speed.get("not_tuned") else []
+    return "; ".join(parts)
+
+
+#: The artifacts of a measurement, in words before its numbers.
+_BUILDS = {"target": "", "llvm": "LLVM ", "tuned": "tuned LLVM "}
+
+
+def time(us: float) -> str:
+    """Returns a time with three digits and a unit. us: in microseconds."""
+    unit, limit = next(((u, n) for u, n in (("s", 1e6), ("ms", 1e3)) if us >= n), ("µs", 1.0))
+    return f"{us / limit:.3g} {unit}"
+
+
+def _ratio(speed: Mapping[str, Any], name: str) -> str:
+    """Returns the target's time as a multiple of LLVM's."""
+    llvm = speed[f"{name}_us"]
+    return f" ({speed['target_us'] / llvm:.2f}x)" if name != "target" and llvm else ""
+
+
+def no_bound(model: Mapping[str, Any]) -> str:
+    """Returns how a model is judged that has an operator without a bound, and why it has; "" for others."""
+    if not model.get("no_bound"):
+        return ""
+    return f"{model.get('judged') or 'no bound is known'}: {model['no_bound']}"
+
+
 def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns the rows of the page's table of models."""
     found = []
@@ -96,6 +136,6 @@ def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 for cut in model.get("cuts", ())
             ],
             "drawing": model.get("drawing"),
-            "no_bound": model.get("no_bound", ""),
+            "no_bound": no_bound(model), "speed": speed_in_words(model.get("speed")),
         })
     return found

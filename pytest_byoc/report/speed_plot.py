@@ -25,6 +25,7 @@ def section(measured: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         "rows": [_row(ratio, s) for ratio, s in rows],
         "graphs": len(rows), "faster": faster, "slower": slower, "equal": len(rows) - faster - slower,
         "has_peaks": any("target_peak_bytes" in s for _, s in rows),
+        "has_tuned": any("tuned_us" in s for _, s in rows),
         "plot": _plot(rows),
     }
 
@@ -33,6 +34,7 @@ def _row(ratio: Ratio, s: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "case": s["case"], "executor": s.get("executor", ""), "style": _style(ratio),
         "target": _with_spread(s, "target"), "llvm": _with_spread(s, "llvm"),
+        "tuned": _with_spread(s, "tuned") if "tuned_us" in s else "",
         "ratio": f"{ratio.median:.2f}", "span": f"{ratio.low:.2f} to {ratio.high:.2f}",
         "subgraphs": s.get("subgraphs"), "boundary": s.get("boundary_bytes"),
         "target_peak": s.get("target_peak_bytes"), "llvm_peak": s.get("llvm_peak_bytes"),

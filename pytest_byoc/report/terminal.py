@@ -274,7 +274,7 @@ def _corpus(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
 def _speed(record: TargetRecord) -> str:
     """Compares the target's speed with LLVM's, in one line."""
     median = statistics.median(ratio.median for ratio in ratios(record.speed).values())
-    text = f"speed of {len(record.speed)} graphs: {median:.2f} times LLVM's time in the median"
+    text = f"speed of {counted(len(record.speed), 'graph')}: {median:.2f} times LLVM's time in the median"
     slower = record.slower()
     if slower:
         s = slower[0]

@@ -28,6 +28,8 @@ class ReferenceRun(Run):
         self._config = known_here(job.get("pass_config", {}))
         #: The extents of inputs that have no fixed size.
         self._opened = [OpenExtent(*fields) for fields in job.get("opened", [])]
+        #: The tuning log whose schedules LLVM's build uses; None for TVM's own schedules.
+        self._tuning: Mapping[str, str] | None = job.get("tuning")
         #: The path to which the artifact is written; "" if it is not exported.
         self._export: str = job.get("export", "")
 
@@ -37,7 +39,7 @@ class ReferenceRun(Run):
         module, _ = self.ir.lower(self.graph, self._constants, self._opened)
         self.record("output_types", self.ir.output_types(module))
         self.stage("build")
-        executable = self.ir.build(module, executor, self._opt_level, config=self._config)
+        executable = self._built(module, executor)
         self.stage("run")
         for i, inputs in enumerate(self.inputs):
             self.record("outputs", {"set": i, "arrays": executable.run(inputs)[0]})
@@ -45,10 +47,18 @@ class ReferenceRun(Run):
             if MACHINE.device:
                 self.stage("build")
                 with MACHINE.of_the_device():
-                    executable = self.ir.build(module, executor, self._opt_level, config=self._config)
+                    executable = self._built(module, executor)
             self.stage("export")
             executable.export(self._export, self._options(self._export))
             self._hand_over(executable)
+
+    def _built(self, module: Any, executor: str) -> Executable:
+        if self._tuning is None:
+            return self.ir.build(module, executor, self._opt_level, config=self._config)
+        tuned = self.ir.build_tuned(module, executor, self._opt_level, self._config, self._tuning)
+        executable, fitting = tuned
+        self.record("fitting", fitting)
+        return executable
 
     def _options(self, path: str) -> Mapping[str, Any]:
         return Compiler(os.path.dirname(path)).options(path, {}) if MACHINE.cc else {}

@@ -22,12 +22,14 @@ from ..core.graph import Graph, GraphError, GraphFormatError
 from ..core.names import folder_name
 from ..generation.validation import validate
 
-#: Suffixes of folder names: the graph is still being shrunk; the graph stands for an ONNX node test
-#: and cannot be built.
+#: Suffixes of folder names: the graph is still being shrunk; the graph stands for an ONNX node test, or
+#: for a whole model, and cannot be built.
 UNSHRUNK = "-unshrunk"
 ONNX = "-onnx"
+MODEL = "-model"
 
 _ONNX_FOLDER = re.compile(f"-[0-9a-f]{{10}}{ONNX}$")
+_MODEL_FOLDER = re.compile(f"-[0-9a-f]{{10}}{MODEL}$")
 
 
 class CorpusWarning(pytest.PytestWarning):
@@ -128,7 +130,11 @@ def _graphs_in(folder: Path) -> Iterator[Path]:
         if name.lower().endswith(".json")
     ]
     found += (Path(e.filename) for e in unreadable)
-    return (p for p in sorted(found) if not _ONNX_FOLDER.search(p.parent.name) and not _is_report(p))
+    other = (_ONNX_FOLDER, _MODEL_FOLDER)
+    return (
+        p for p in sorted(found)
+        if not any(folder.search(p.parent.name) for folder in other) and not _is_report(p)
+    )
 
 
 def _is_report(path: Path) -> bool:
@@ -179,6 +185,8 @@ def read(path: Path) -> tuple[Graph, str]:
         graph = Graph.from_dict(content)
         if any(node.op.startswith("onnx.") for node in graph.nodes):
             raise GraphFormatError("this stands for one of ONNX's node tests: its failure.txt repeats it")
+        if any(node.op.startswith("model.") for node in graph.nodes):
+            raise GraphFormatError("this stands for a whole model: its failure.txt says how to repeat it")
         validate(graph)
     except OSError as e:
         raise GraphFormatError(f"{path}: {e.strerror}") from None

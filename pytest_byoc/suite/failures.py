@@ -97,11 +97,13 @@ class Failures:
         entry: corpus.Entry | None = None,
         found_in: str = "",
         beside: bool = False,
+        repeat: str = "",
     ) -> None:
         """Shrinks, saves and lists each cause of a failing verdict, and raises ConformanceFailure.
 
         entry: the corpus entry of the graph, if it is one. found_in: the case in which the failure
-        was first found. beside: whether the graph is a module of graphs that each pass alone."""
+        was first found. beside: whether the graph is a module of graphs that each pass alone. repeat: the
+        option that repeats it, where the graph stands for a whole model and can't be built."""
         origin = found_in if entry is not None and entry.automatic else ""
         open_ = [c for c in causes(verdict) if self._excuse_of(c, case, origin) is None] or [verdict]
         listed = []
@@ -112,18 +114,20 @@ class Failures:
                 cause = replace(cause, findings=own)
             # The bundle of the first cause replaces the saved graph.
             saved = [entry.path] if entry is not None and entry.automatic and not number else []
-            listed.append(self._list(cause, case, shrink, entry is not None, saved, found_in, beside, origin))
+            listed.append(
+                self._list(cause, case, shrink, entry is not None, saved, found_in, beside, origin, repeat)
+            )
         text = f"\n\n{AND_ANOTHER}\n".join(text for _, text in listed)
         raise ConformanceFailure(text, listed[0][0])
 
     def _list(
         self, verdict: Verdict, case: str, shrink: bool, from_corpus: bool, saved: list[Path], found_in: str,
-        beside: bool, origin: str,
+        beside: bool, origin: str, repeat: str,
     ) -> tuple[Verdict, str]:
         """Shrinks, saves and lists the first cause of a failing verdict. Returns the verdict on the
         shrunk graph and the text of the failure.
 
-        saved: files that the new bundle replaces. beside: see `fail`. origin: see `excused`."""
+        saved: files that the new bundle replaces. beside, repeat: see `fail`. origin: see `excused`."""
         original = verdict
         enough = bool(self._known.why_enough())
         shrinking = Shrinking(self._examiner, self._ir, original, self._known.recognise)
@@ -149,18 +153,19 @@ class Failures:
         self._known.note(tells_something=new)
         where = f"{case}, at first in {found_in}" if found_in else case
         if new:
-            folder = self.folder(failure.id)
+            folder = self.folder(failure.id + (corpus.MODEL if repeat else ""))
             failure.besides, failure.each_needed = _besides(original, verdict), finished
             failure.graph, failure.bundle = str(folder / "graph.json"), self.bundle(folder)
-            failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
+            failure.command = self.command(repeat or f"--byoc-replay={shlex.quote(failure.graph)}")
             failure.case = self._examiner.peers.first(("failure", failure.id), case)
         if new and failure.case == case:
             described = self._examiner.describe(verdict)
             failure.texts = described.as_dicts()
-            text = self._text().new(verdict, original, failure, where, described)
+            texts = self._text(by_script=not repeat)
+            text = texts.new(verdict, original, failure, where, described)
             more = self._write_bundle(failure, folder, verdict, text, found_in or case, described)
             if not failure.graph:
-                text = self._text().new(verdict, original, failure, where, described)
+                text = texts.new(verdict, original, failure, where, described)
             text += more
             self._known.tell(failure)
         else:
@@ -235,8 +240,8 @@ class Failures:
             return self.unsaved(failure, e)
         return f"\n{failure.tried}" if failure.tried else ""
 
-    def _text(self) -> FailureText:
-        alone = not self._declaration.device.is_foreign
+    def _text(self, by_script: bool = True) -> FailureText:
+        alone = by_script and not self._declaration.device.is_foreign
         return FailureText(self._record.target, self._ir, self._declaration.python, alone)
 
     def unsaved(self, failure: Failure, error: OSError) -> str:

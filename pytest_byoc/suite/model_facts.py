@@ -13,10 +13,14 @@ from ..core.openings import sizes_in_words
 from ..examination.examiner import Examiner
 from ..examination.outcome import Verdict
 from ..operators import OPERATORS
+from ..record import measured
 from .model_cuts import cuts
 from .model_drawing import drawing
 from .model_import import Imported
 from .obstacles import Reason, reasons
+
+#: How a model is judged that has an operator without a bound.
+BY_FLOAT64 = "judged by LLVM in float64 beside float32"
 
 
 def multiply_adds(graph: Graph, node: Node) -> int:
@@ -48,13 +52,22 @@ def facts(case: str, verdict: Verdict, imported: Imported, examiner: Examiner) -
         "subgraphs": verdict.regions, "smallest": verdict.smallest, "boundary_bytes": verdict.boundary_bytes,
         "extents": dict(imported.chosen), "open_extents": _open_extents(verdict, imported),
         "no_bound": imported.reason,
+        "judged": BY_FLOAT64 if imported.by_float64 else "",
         "left": [
             {"operator": op, "count": count, "why": reason.why, "obstacle": reason.obstacle}
             for (op, reason), count in counts.most_common()
         ],
         "cuts": [] if imported.reason else cuts(graph, places),
         "drawing": None if imported.reason else drawing(graph, places),
+        **_speed(case, verdict),
     }
+
+
+def _speed(case: str, verdict: Verdict) -> dict[str, Any]:
+    """Returns the measurement of a model, if one was made; no time of wrong results is told."""
+    if verdict.speed is None or verdict.failed:
+        return {}
+    return {"speed": measured.as_dict(case, verdict, verdict.speed)}
 
 
 def _open_extents(verdict: Verdict, imported: Imported) -> str:

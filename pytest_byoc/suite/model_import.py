@@ -35,6 +35,7 @@ class Imported:
     extents that open axes were given, by name. functions: the positions of the operators for which the
     frontend calls functions of TIR. opening: the open extents, and the same model with larger ones, whose
     weights are `larger_constants`; None where no axis is open, or `not_opened` says why there is none.
+    by_float64: whether LLVM in float64 judges it, since no bound can.
     """
 
     graph: Graph
@@ -46,6 +47,7 @@ class Imported:
     opening: Opening | None = None
     larger_constants: dict[str, np.ndarray] = field(default_factory=dict)
     not_opened: str = ""
+    by_float64: bool = False
 
     def inputs(self, which: int) -> dict[str, np.ndarray]:
         """Returns one set of inputs."""

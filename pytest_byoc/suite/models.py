@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
@@ -31,11 +32,11 @@ from ..oracle import evaluation, sampling
 from ..record.target_record import TargetRecord
 from ..reference_kernels import Bounded, exact
 from ..storage.scratch import Scratch
-from . import culprit
+from . import culprit, float64_models
 from .culprit import Arrays
 from .failures import Failures
 from .model_equivalents import examined
-from .model_facts import facts
+from .model_facts import BY_FLOAT64, facts
 from .model_graphs import FEW_NODES, distinct_regions, drawn, held, pieces
 from .model_import import WHOLE, Imported, load
 from .observer import Observer
@@ -101,17 +102,19 @@ class Models:
         it and the failure is not excused."""
         scratch = Scratch("model")
         try:
-            return self._examine(f"model[{model.name}]", load(self._examiner.workers, model, scratch.path))
+            return self._examine(model, load(self._examiner.workers, model, scratch.path))
         finally:
             scratch.remove()
 
-    def _examine(self, case: str, imported: Imported) -> Verdict:
-        graph, constants = imported.graph, imported.constants
+    def _examine(self, model: Model, imported: Imported) -> Verdict:
+        case, graph, constants = f"model[{model.name}]", imported.graph, imported.constants
         inputs = [imported.inputs(0), imported.inputs(1)]
-        outputs, known = self._expected(imported, inputs)
+        outputs, known, imported = self._expected(imported, inputs)
         opened = self._opened(imported) if imported.opening else None
         whole = self._whole(Subject(graph, inputs, {}, None, outputs, str(imported.file), opened))
-        if imported.reason:
+        if imported.by_float64:
+            whole = replace(whole, notes=(*whole.notes, f"{BY_FLOAT64}: {imported.reason}"))
+        elif imported.reason:
             note = f"no bound is known: {imported.reason}; crashes, errors and repeated runs alone are judged"
             outcome = whole.outcome if whole.failed else INCONCLUSIVE
             whole = replace(whole, outcome=outcome, notes=(*whole.notes, note))
@@ -130,7 +133,8 @@ class Models:
             if self._examiner.settings.level.name == "full" or whole.outcome in _DOUBTFUL:
                 self._rewritten(whole, case, imported, inputs, outputs)
         elif whole.failed and not self._failures.excused(whole, case):
-            self._failures.fail(whole, case, shrink=False)
+            repeat = f"--byoc-model={shlex.quote(model.given)}"
+            self._failures.fail(whole, case, shrink=False, repeat=repeat)
         return whole
 
     def _rewritten(
@@ -175,13 +179,18 @@ class Models:
 
     def _expected(
         self, imported: Imported, inputs: Sequence[Arrays]
-    ) -> tuple[list[list[Bounded]], list[dict[str, Bounded]]]:
-        """Returns the outputs for each set of inputs, and all values."""
+    ) -> tuple[list[list[Bounded]], list[dict[str, Bounded]], Imported]:
+        """Returns the outputs for each set of inputs, all values, and the model with how it is judged."""
         if imported.reason:
-            return [_unknown(imported.graph) for _ in inputs], []
+            try:
+                outputs = float64_models.expected(self._examiner.workers, imported, inputs)
+                return outputs, [], replace(imported, by_float64=True)
+            except float64_models.NotJudged as e:
+                why = f"{imported.reason}, and LLVM in float64 judges nothing: {e}"
+                return [_unknown(imported.graph) for _ in inputs], [], replace(imported, reason=why)
         precision, constants = self._examiner.workers.precision, imported.constants
         both = [sampling.expected(imported.graph, {**constants, **given}, precision) for given in inputs]
-        return [outputs for outputs, _ in both], [known for _, known in both]
+        return [outputs for outputs, _ in both], [known for _, known in both], imported
 
     def _report_opened(self, verdict: Verdict, case: str, arrays: Arrays) -> None:
         """Lists the failure of a model with open extents by a region that shows it with numbers of the same
@@ -205,7 +214,7 @@ class Models:
         return OpenEvidence(opening.extents, opening.graph, larger)
 
     def _whole(self, subject: Subject) -> Verdict:
-        effort = plan.every_graph()
+        effort = plan.every_graph(self._examiner.settings.measures)
         if subject.opened is not None:
             effort = replace(effort, checks=(*effort.checks, dynamic.CHECK.id))
         evidence, _ = self._examiner.gather(subject, effort)

@@ -21,7 +21,7 @@ from ..runs import DeviceRun, LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv
 from ..runs.measuring import measure_peak, measure_seconds
 from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
-from . import describing, matching, model_import, onnx_models, pattern_tables
+from . import describing, float64_models, matching, model_import, onnx_models, pattern_tables
 from .libraries import import_python, is_path, load_shared, running_threads
 
 if TYPE_CHECKING:
@@ -115,6 +115,9 @@ class ReferenceRole(Role):
             return
         if job["kind"] == "model-import":
             model_import.import_model(self._ir, job, reporter)
+            return
+        if job["kind"] == "model-float64":
+            float64_models.run_both(self._ir, job, reporter)
             return
         if job["kind"] in onnx_models.JOBS:
             onnx_models.JOBS[job["kind"]](self._ir, job, reporter)
