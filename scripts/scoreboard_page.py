@@ -15,7 +15,7 @@ from pytest_byoc.core.irs import IR_TITLES
 from pytest_byoc.examination.stages import EXIT_PARTITION_ONLY
 from pytest_byoc.report.markdown import escaped, table
 from pytest_byoc.report.model_lines import size
-from pytest_byoc.report.words import duration, title
+from pytest_byoc.report.words import title
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGE = REFERENCE / "scoreboard.md"
@@ -30,6 +30,8 @@ _ENDS = {
 _SIGNS = {
     "pass": "✓", "inconclusive": "?", "reference-wrong": "?", "oracle-suspect": "?", "not-offloaded": "·"
 }
+#: In a report, of tests that did not begin.
+_NO_TIME = "the time budget was used up"
 #: In the message of a model that TVM's frontend refuses.
 _IMPORT = "does not import the model: "
 _NOT_RUN, _NO_REPORT = "not run", "no report"
@@ -53,10 +55,16 @@ $ python scripts/scoreboard.py run --ir relay --time-budget 240 tensorrt csinn
 $ python scripts/scoreboard.py page
 ```"""
 _TARGETS = """\
-Where a wheel holds neither codegen nor runtime, [partitioning alone](../how-to/partition-only.md) is checked.
-A cell is an operator with a dtype of its result, of those that the target offloads. It passes where some of
-its graphs passed and none failed. A session that was cut short has tested less than its level says; what it
-would have found later is not known.
+| column | says |
+| --- | --- |
+| stages | *partition*: the wheel has no codegen, or no runtime, for [more](../how-to/partition-only.md) |
+| operators | those that are offloaded, of all that were tried |
+| patterns | those that were matched; empty without patterns, and where the session did not come to them |
+| cells | operators with a dtype of their result: those that pass, of those that are offloaded |
+| failed | cells in which a graph failed |
+| causes | likely causes of failures, which are listed below |
+| verdict | *cut short*: what the tests would have found that did not begin is not known |
+| CPU s | CPU time in seconds, on one machine |
 """
 _MODELS = """\
 The networks of `fixtures/models`, small and with known architectures, as ONNX. A cell has the verdict, the
@@ -85,16 +93,20 @@ def committed() -> str:
 
 
 def _of_an_ir(result: Mapping[str, Any]) -> Iterator[str]:
-    name, targets = IR_TITLES[result["ir"]], result["targets"]
+    name = IR_TITLES[result["ir"]]
+    own = {n: target for n, target in result["targets"].items() if "this TVM" in target["known_as"]}
+    targets = {**own, **result["targets"]}
     yield f"## {name}"
     if not any(_sessions(target) for target in targets.values()):
         yield "No session was run."
         return
     yield _paragraph(_facts(targets))
     yield f"### Targets of {name}"
-    yield _paragraph(_TARGETS)
-    head = ("target", "stages", "operators offloaded:", "patterns matched:", "cells passed:", "cells failed:",
-            "causes of failures:", "verdict", "CPU time:", "remarks")
+    yield _TARGETS.strip()
+    head = (
+        "target", "stages", "operators:", "patterns:", "cells:", "failed:", "causes:", "verdict", "CPU s:",
+        "remarks",
+    )
     yield "\n".join(table(head, (_row(*item) for item in targets.items())))
     yield f"### Whole models in {name}"
     yield from _models(targets)
@@ -122,10 +134,9 @@ def _facts(targets: Mapping[str, Mapping[str, Any]]) -> str:
 
     days = sorted({session["date"] for session in run})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    return (
-        f"TVM {all_of('tvm')}, Python {all_of('python')}; level {all_of('level')}; {when}. CPU time is "
-        "that of one machine, and tells which sessions are long."
-    )
+    if not reports:
+        return f"No session wrote a report; {when}."
+    return f"TVM {all_of('tvm')}, Python {all_of('python')}; level {all_of('level')}; {when}."
 
 
 # --- the table of targets ------------------------------------------------------------------------
@@ -135,7 +146,7 @@ def _row(name: str, target: Mapping[str, Any]) -> tuple[str, ...]:
     session = target.get("suite")
     if session is None:
         return (escaped(name), *[""] * 6, _NOT_RUN, "", "")
-    report, time = session["report"], duration(session["cpu_seconds"])
+    report, time = session["report"], f"{session['cpu_seconds']:.0f}"
     if report is None:
         return (escaped(name), *[""] * 6, _verdict(session), time, _message(session["said"]))
     numbers = (
@@ -144,7 +155,7 @@ def _row(name: str, target: Mapping[str, Any]) -> tuple[str, ...]:
         f"{report['cells_passed']} of {report['cells']}", str(report["cells_failed"]),
         str(len(report["failures"])),
     )
-    stages = "partition only" if report["partition_only"] else "whole"
+    stages = "partition" if report["partition_only"] else "whole"
     return (escaped(name), stages, *numbers, _verdict(session), time, _remarks(report))
 
 
@@ -158,8 +169,8 @@ def _verdict(session: Mapping[str, Any]) -> str:
 
 
 def _remarks(report: Mapping[str, Any]) -> str:
-    budget = f"the time budget of {report['time_budget'] or 0:g} s"
-    unfinished = [text.replace("the time budget", budget) for text in report["unfinished"]]
+    budget = f"did not begin within {report['time_budget'] or 0:g} s"
+    unfinished = [text.replace(f": {_NO_TIME}", f" {budget}") for text in report["unfinished"]]
     return _message("; ".join([*unfinished, *report["problems"]]))
 
 
