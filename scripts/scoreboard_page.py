@@ -22,7 +22,7 @@ PAGE = REFERENCE / "scoreboard.md"
 #: The results that the committed page is made of.
 RESULTS = REFERENCE / "scoreboard"
 #: Characters of a message that the page shows.
-_SHOWN = 240
+_SHOWN = 350
 _ENDS = {
     0: "passed", EXIT_PARTITION_ONLY: "passed", 1: "failed", 2: "interrupted",
     3: "internal error", 4: "can't be tested", 5: "no test",
@@ -54,7 +54,9 @@ $ python scripts/scoreboard.py run --ir relax
 $ python scripts/scoreboard.py run --ir relay --time-budget 240 tensorrt csinn
 $ python scripts/scoreboard.py page
 ```"""
-_TARGETS = """\
+_LEGEND = """\
+## What the tables say
+
 | column | says |
 | --- | --- |
 | stages | *partition*: the wheel has no codegen, or no runtime, for [more](../how-to/partition-only.md) |
@@ -62,17 +64,22 @@ _TARGETS = """\
 | patterns | those that were matched; empty without patterns, and where the session did not come to them |
 | cells | operators with a dtype of their result: those that pass, of those that are offloaded |
 | failed | cells in which a graph failed |
-| causes | likely causes of failures, which are listed below |
-| verdict | *cut short*: what the tests would have found that did not begin is not known |
+| causes | likely causes of failures; each is a row in the table of failures, with its smallest graph |
+| verdict | *cut short*: what the tests that did not begin would have found is not known |
 | CPU s | CPU time in seconds, on one machine |
-"""
-_MODELS = """\
-The networks of `fixtures/models`, small and with known architectures, as ONNX. A cell has the verdict, the
-number of operators that are offloaded, their share of the multiply-adds, and the number of subgraphs.
-"""
-_LEGEND = """\
-✓ pass; ✗ failed; ? could not be judged; · nothing offloaded; *not imported*: TVM's frontend does not import
-the model; *no time*: the time budget was used up.
+
+Whole models are the networks of `fixtures/models`, small and with known architectures, as ONNX. For each
+target their table has a verdict, the number of operators that are offloaded, their share of the
+multiply-adds, and the number of subgraphs.
+
+| sign | of a model |
+| --- | --- |
+| ✓ | it passes |
+| ✗ | it fails, or a part of it |
+| ? | its results could not be judged |
+| · | nothing of it is offloaded |
+| not imported | TVM's frontend does not import it |
+| no time | its test did not begin: the time budget was used up |
 """
 
 
@@ -80,6 +87,7 @@ def page(results: Sequence[Mapping[str, Any]]) -> str:
     """Returns the page in Markdown. results: of each IR, as `scoreboard.py run` wrote them."""
     parts = [
         "# Scoreboard of TVM's targets", _NOTE, _paragraph(_HEAD), _paragraph(_REMADE), _COMMANDS,
+        filled(_LEGEND.strip()),
     ]
     for result in results:
         parts += _of_an_ir(result)
@@ -102,7 +110,6 @@ def _of_an_ir(result: Mapping[str, Any]) -> Iterator[str]:
         return
     yield _paragraph(_facts(targets))
     yield f"### Targets of {name}"
-    yield _TARGETS.strip()
     head = (
         "target", "stages", "operators:", "patterns:", "cells:", "failed:", "causes:", "verdict", "CPU s:",
         "remarks",
@@ -113,7 +120,6 @@ def _of_an_ir(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"### Failures in {name}"
     rows = [row for item in targets.items() for row in _failures(*item)]
     if rows:
-        yield _paragraph("Failures that probably have one cause are one row, with the smallest graph.")
         columns = ("target", "check", "outcome", "stage", "graph", "tests:", "first line of the message")
         yield "\n".join(table(columns, rows))
     else:
@@ -182,14 +188,12 @@ def _models(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     if not tested:
         yield "No session was run."
         return
-    yield _paragraph(_MODELS)
     shown = {name: session for name, session in tested.items() if session["report"]}
     asked = [model for model in MODELS if any(model in session["models"] for session in shown.values())]
     yield "\n".join(table(
         ("model", "operators:", "multiply-adds:", *map(escaped, shown)),
         (_model(model, list(shown.values())) for model in asked),
     ))
-    yield _paragraph(_LEGEND)
     why_failed = {model: why for session in shown.values() for model, why in session["failed"].items()}
     refused = {model: why.partition(_IMPORT)[2] for model, why in why_failed.items() if _IMPORT in why}
     if refused:
