@@ -80,6 +80,7 @@ multiply-adds, and the number of subgraphs.
 | · | nothing of it is offloaded |
 | not imported | TVM's frontend does not import it |
 | no time | its test did not begin: the time budget was used up |
+| no report | the session was ended before its test ended |
 """
 
 
