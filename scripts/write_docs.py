@@ -1,8 +1,8 @@
 """Writes the pages of docs/ that are made from the code and from the tests' tables.
 
 docs/reference/operators/ has a page for each family of operators, from the records;
-docs/explanation/kernels-checked.md says what each kernel is checked against; `reference_pages` makes the rest
-of docs/reference/.
+docs/explanation/kernels-checked.md says what each kernel is checked against; `scoreboard_page` makes
+docs/reference/scoreboard.md from the results beside it, and `reference_pages` the rest of docs/reference/.
 
     python scripts/write_docs.py
 """
@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import reference_pages
+import scoreboard_page
 from markdown_pages import NOTE
 
 from pytest_byoc.core.graph import TensorType, show
@@ -208,6 +209,7 @@ def written() -> dict[Path, str]:
     return {
         **operators,
         Path("explanation") / "kernels-checked.md": kernels_checked(),
+        scoreboard_page.PAGE.relative_to(DOCS): scoreboard_page.committed(),
         **reference_pages.pages(),
     }
 
