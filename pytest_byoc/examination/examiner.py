@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ..config import plan
 from ..config.declarations import TargetDeclaration
@@ -19,6 +20,7 @@ from ..storage.session_ended import no_room
 from ..storage.shared_answers import Peers
 from . import description
 from .activity import Activity
+from .ahead import Ahead, Examination, Gathered, threads
 from .client import WorkerError
 from .decision import decide
 from .description import Description
@@ -41,6 +43,34 @@ KEPT = 2000
 def suspicious(verdict: Verdict) -> bool:
     """Returns whether a graph that was examined with less effort has to be examined in full."""
     return verdict.failed or verdict.outcome == ORACLE_SUSPECT
+
+
+def _gathered(gatherer: Gatherer, examination: Examination) -> Gathered:
+    graph, effort = examination
+    return gatherer.gather(Subject.of(graph, effort), effort)
+
+
+class _Another:
+    """A thread's own workers of a target."""
+
+    def __init__(self, first: Workers, limit: TimeLimit) -> None:
+        self._first = first
+        self._workers = first.another()
+        self._gatherer = Gatherer(self._workers, limit)
+
+    def open(self) -> None:
+        self._workers.open()
+
+    def work(self, examination: Examination) -> Gathered:
+        self._workers.follow(self._first)
+        return _gathered(self._gatherer, examination)
+
+    def hang_up(self) -> None:
+        self._workers.hang_up()
+
+    def close(self) -> None:
+        self._workers.close()
+        self._gatherer.close()
 
 
 class Examiner:
@@ -66,6 +96,9 @@ class Examiner:
         self._limit = TimeLimit(settings.timeout)
         self._gatherer = Gatherer(self.workers, self._limit)
         self._verdicts = LimitedDict[tuple[bytes, Effort], Verdict](KEPT)
+        device = declaration.device
+        alone = self.peers.processes > 1 or device.is_elsewhere or device.runner
+        self.ahead = Ahead(self._another, 0 if alone else threads())
 
     def open(self) -> None:
         """Starts the workers, and tries the simplest graphs.
@@ -129,6 +162,7 @@ class Examiner:
         return f"{raised[0]['type']}{exception_text(raised[0]['message'])}"
 
     def close(self) -> None:
+        self.ahead.close()
         self.workers.close()
         self._gatherer.close()
 
@@ -221,9 +255,24 @@ class Examiner:
         """Returns the effort, without LLVM for graphs that TVM itself is known not to build."""
         return replace(effort, with_llvm=False) if without_llvm.llvm_fails(graph, self.workers.ir) else effort
 
+    def anticipate(self, graph: Graph, effort: Effort) -> None:
+        """Lets a graph be examined that `first_look` will ask for, if there is a core for it."""
+        effort = self._effort(graph, effort)
+        if self.ahead.is_on and self._stages.decided and plan.SPEED not in effort.checks:
+            self.ahead.request((graph, effort))
+
+    def _another(self) -> _Another:
+        return _Another(self.workers, self._limit)
+
     def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
         self._stages.decide(graph)
-        evidence, judgement = self.gather(Subject.of(graph, effort), effort)
+        if plan.SPEED in effort.checks:
+            with self.ahead.pause():
+                evidence, judgement = _gathered(self._gatherer, (graph, effort))
+        else:
+            evidence, judgement = self.ahead.take(
+                (graph, effort), partial(_gathered, self._gatherer), self.activity.tick
+            )
         verdict = decide(evidence, judgement)
         if suspicious(verdict) and (lacking := evidence.lacking_room()):
             raise no_room(lacking)
