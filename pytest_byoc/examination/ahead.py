@@ -1,8 +1,8 @@
-"""Examines graphs ahead of the tests that need them, in threads with workers of their own.
+"""Does work ahead of the tests that need it, in threads that have workers of their own.
 
 While the host waits for the workers of one graph or judges their reports, the machine's other cores
-would be idle. Evidence on a graph depends on nothing but the graph and the effort, so it may be gathered
-before, in any order.
+would be idle. The evidence on a graph depends on nothing but the graph and the effort, and how a graph is
+partitioned on nothing but the graph, so both may be found out before, in any order.
 """
 
 from __future__ import annotations
@@ -10,26 +10,38 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol
-
-from ..config.effort import Effort
-from ..core.graph import Graph
-from ..evidence.evidence import Evidence
-from ..evidence.judging import Judgement
+from typing import Any, Generic, Protocol, TypeVar
 
 #: The most threads beside the main one: the host's own share of the work is done by one at a time.
 MOST = 3
 #: The seconds in which a thread has to end.
 _ENDING = 15.0
 
-#: A graph, and the effort with which it is examined.
-Examination = tuple[Graph, Effort]
-#: The evidence on a graph, and the findings in it.
-Gathered = tuple[Evidence, Judgement]
-#: Gathers the evidence on a graph.
-Gather = Callable[[Examination], Gathered]
+
+class Lane(Protocol):
+    """The workers of one thread."""
+
+    def open(self) -> None:
+        """Starts the workers."""
+
+    def hang_up(self) -> None:
+        """Makes a task that is at work in another thread end soon."""
+
+    def close(self) -> None:
+        """Ends the workers."""
+
+
+Workers = TypeVar("Workers", bound=Lane)
+Its = TypeVar("Its", contravariant=True)
+Result = TypeVar("Result", covariant=True)
+
+
+class Task(Hashable, Protocol[Its, Result]):
+    """Work that any lane can do. Tasks that are equal have equal results."""
+
+    def run(self, lane: Its) -> Result: ...
 
 
 def threads() -> int:
@@ -37,43 +49,33 @@ def threads() -> int:
     return min(len(os.sched_getaffinity(0)) - 1, MOST)
 
 
-class Helper(Protocol):
-    """What a thread needs to do work."""
+class Ahead(Generic[Workers]):
+    """Tasks for threads, whose results the main thread takes in the order of the requests.
 
-    def open(self) -> None:
-        """Starts processes."""
-
-    def work(self, key: Examination) -> Gathered:
-        """Does what a key names."""
-
-    def hang_up(self) -> None:
-        """Makes `work` end soon; called in another thread."""
-
-    def close(self) -> None:
-        """Ends the processes."""
-
-
-class Ahead:
-    """Work for threads that is taken back by the main thread in the order of the requests.
-
-    make: makes a thread's helper. number: the number of threads, which are started when there is work for
-    them.
+    own: the main thread's lane. make: makes the lane of a thread. number: of the threads, which are started
+    when there is work for them. waiting: is called at least once a second while the main thread waits.
     """
 
-    def __init__(self, make: Callable[[], Helper], number: int) -> None:
+    def __init__(
+        self, own: Workers, make: Callable[[], Workers], number: int,
+        waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._own = own
         self._make = make
+        self._waiting = waiting
         self.number = number
-        self._queue: deque[Examination] = deque()
-        self._running: set[Examination] = set()
-        self._done: dict[Examination, Gathered | None] = {}
+        self._queue: deque[Task[Workers, Any]] = deque()
+        self._running: set[Task[Workers, Any]] = set()
+        #: Results, each in a tuple; an empty one where a thread has failed.
+        self._done: dict[Task[Workers, Any], tuple[Any, ...]] = {}
         self._threads: list[threading.Thread] = []
-        self._helpers: list[Helper] = []
+        self._lanes: list[Workers] = []
         self._changed = threading.Condition()
         self._ended = False
 
     @property
-    def waiting(self) -> int:
-        """Returns the number of requests that no thread has begun."""
+    def left(self) -> int:
+        """Returns the number of requested tasks that no thread has begun."""
         return len(self._queue)
 
     @property
@@ -81,47 +83,43 @@ class Ahead:
         """Returns whether requests are of use."""
         return self.number > 0 and not self._ended
 
-    def request(self, key: Examination) -> None:
-        """Asks for a result that `take` will ask for later."""
+    def request(self, task: Task[Workers, Any]) -> None:
+        """Lets a task be done, whose result `take` will ask for later."""
         with self._changed:
-            if not self.is_on or key in self._queue or key in self._running or key in self._done:
+            if not self.is_on or task in self._queue or task in self._running or task in self._done:
                 return
-            self._queue.append(key)
+            self._queue.append(task)
             self._changed.notify()
-        if len(self._threads) < min(self.number, len(self._queue)):
+        if len(self._threads) < self.number:
             thread = threading.Thread(target=self._run, name="examining ahead", daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def take(self, key: Examination, gather: Gather, waiting: Callable[[], None]) -> Gathered:
-        """Returns a result: one that is there, or else that of `gather`.
+    def take(self, task: Task[Workers, Result]) -> Result:
+        """Returns the result of a task, which is done now if no thread has done it.
 
-        While a thread is at work on it, the main thread does what is requested next. waiting: is called at
-        least once a second.
+        While a thread is at work on it, the main thread does the task that was requested next.
         """
         while True:
             with self._changed:
-                if key in self._done:
-                    result = self._done.pop(key)
-                    break
-                if key not in self._running:
+                if task not in self._running:
                     with suppress(ValueError):
-                        self._queue.remove(key)
-                    result = None
+                        self._queue.remove(task)
+                    done = self._done.pop(task, ())
                     break
                 following = self._queue.popleft() if self._queue else None
                 if following is None:
                     self._changed.wait(1.0)
-            waiting()
+            self._waiting()
             if following is not None:
-                found = gather(following)
+                result = (following.run(self._own),)
                 with self._changed:
-                    self._done[following] = found
-        return gather(key) if result is None else result
+                    self._done[following] = result
+        return done[0] if done else task.run(self._own)
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Lets no thread work, for measurements of time."""
+        """Lets no thread work, since times are measured."""
         with self._changed:
             queue, self._queue = self._queue, deque()
             while self._running:
@@ -133,54 +131,48 @@ class Ahead:
                 self._queue.extendleft(reversed(queue))
                 self._changed.notify_all()
 
-    def forget(self) -> None:
-        """Drops results and requests that nobody has asked for."""
-        with self._changed:
-            self._queue.clear()
-            self._done.clear()
-
     def close(self) -> None:
-        """Ends the threads and their processes."""
+        """Ends the threads and their workers."""
         with self._changed:
             self._ended = True
             self._queue.clear()
             self._changed.notify_all()
-            helpers = list(self._helpers)
-        for helper in helpers:
-            helper.hang_up()
+            lanes = list(self._lanes)
+        for lane in lanes:
+            lane.hang_up()
         for thread in self._threads:
             thread.join(_ENDING)
 
     # --- in a thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        helper = self._make()
+        lane = self._make()
         with self._changed:
-            self._helpers.append(helper)
+            self._lanes.append(lane)
         # Whatever is raised here would be raised in the main thread too, where it is reported.
         with suppress(BaseException):
-            helper.open()
-            self._serve(helper)
-        helper.close()
+            lane.open()
+            self._serve(lane)
+        lane.close()
         with self._changed:
-            # If another set of workers can't be started, the main thread does it all.
+            # If further workers can't be started, the main thread does it all.
             self.number -= 1
             self._changed.notify_all()
 
-    def _serve(self, helper: Helper) -> None:
+    def _serve(self, lane: Workers) -> None:
         while True:
             with self._changed:
                 while not self._queue and not self._ended:
                     self._changed.wait()
                 if self._ended:
                     return
-                key = self._queue.popleft()
-                self._running.add(key)
-            result: Gathered | None = None
+                task = self._queue.popleft()
+                self._running.add(task)
+            result: tuple[Any, ...] = ()
             try:
-                result = helper.work(key)
+                result = (task.run(lane),)
             finally:
                 with self._changed:
-                    self._running.discard(key)
-                    self._done[key] = result
+                    self._running.discard(task)
+                    self._done[task] = result
                     self._changed.notify_all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from ..config import plan
 from ..config.declarations import TargetDeclaration
@@ -20,11 +19,11 @@ from ..storage.session_ended import no_room
 from ..storage.shared_answers import Peers
 from . import description
 from .activity import Activity
-from .ahead import Ahead, Examination, Gathered, threads
+from .ahead import Ahead, threads
 from .client import WorkerError
 from .decision import decide
 from .description import Description
-from .gathering import Gatherer
+from .lane import Examination, TargetLane
 from .limited_dict import LimitedDict
 from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
 from .partitions import Partitions
@@ -43,34 +42,6 @@ KEPT = 2000
 def suspicious(verdict: Verdict) -> bool:
     """Returns whether a graph that was examined with less effort has to be examined in full."""
     return verdict.failed or verdict.outcome == ORACLE_SUSPECT
-
-
-def _gathered(gatherer: Gatherer, examination: Examination) -> Gathered:
-    graph, effort = examination
-    return gatherer.gather(Subject.of(graph, effort), effort)
-
-
-class _Another:
-    """A thread's own workers of a target."""
-
-    def __init__(self, first: Workers, limit: TimeLimit) -> None:
-        self._first = first
-        self._workers = first.another()
-        self._gatherer = Gatherer(self._workers, limit)
-
-    def open(self) -> None:
-        self._workers.open()
-
-    def work(self, examination: Examination) -> Gathered:
-        self._workers.follow(self._first)
-        return _gathered(self._gatherer, examination)
-
-    def hang_up(self) -> None:
-        self._workers.hang_up()
-
-    def close(self) -> None:
-        self._workers.close()
-        self._gatherer.close()
 
 
 class Examiner:
@@ -94,11 +65,14 @@ class Examiner:
         self.peers = peers or Peers()
         self.workers = Workers(settings, declaration, self.activity)
         self._limit = TimeLimit(settings.timeout)
-        self._gatherer = Gatherer(self.workers, self._limit)
+        self._lane = TargetLane(self.workers, self._limit)
+        self._gatherer = self._lane.gatherer
         self._verdicts = LimitedDict[tuple[bytes, Effort], Verdict](KEPT)
         device = declaration.device
         alone = self.peers.processes > 1 or device.is_elsewhere or device.runner
-        self.ahead = Ahead(self._another, 0 if alone else threads())
+        number = 0 if alone else threads()
+        #: The workers of further threads.
+        self.ahead = Ahead(self._lane, self._another_lane, number, self.activity.tick)
 
     def open(self) -> None:
         """Starts the workers, and tries the simplest graphs.
@@ -130,11 +104,11 @@ class Examiner:
             )
 
     def _try_out(self) -> None:
-        self.partitions = Partitions(self.workers.target, self.peers, self.activity, self._limit)
+        self.partitions = self._new_partitions()
         own = self._refusal()
         if self.workers.tvms_partition and own:
             self.workers.partition_by_table(f"it raises {own}")
-            self.partitions = Partitions(self.workers.target, self.peers, self.activity, self._limit)
+            self.partitions = self._new_partitions()
             by_table = self._refusal()
             if by_table:
                 raise WorkerError(
@@ -145,6 +119,9 @@ class Examiner:
         self._stages = Stages(self.workers, self.partitions, self.settings.stages)
         for graph in self._stages.to_be_tried():
             self._stages.learn(self._verdict(graph, plan.every_graph()))
+
+    def _new_partitions(self) -> Partitions:
+        return Partitions(self.workers.target, self.peers, self.activity, self._limit, self.ahead)
 
     def _refusal(self) -> str:
         """Returns the exception that partitioning raises for all of the simplest graphs, in words.
@@ -259,20 +236,18 @@ class Examiner:
         """Lets a graph be examined that `first_look` will ask for, if there is a core for it."""
         effort = self._effort(graph, effort)
         if self.ahead.is_on and self._stages.decided and plan.SPEED not in effort.checks:
-            self.ahead.request((graph, effort))
+            self.ahead.request(Examination(graph, effort))
 
-    def _another(self) -> _Another:
-        return _Another(self.workers, self._limit)
+    def _another_lane(self) -> TargetLane:
+        return TargetLane(self.workers.another(), self._limit, self.workers)
 
     def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
         self._stages.decide(graph)
         if plan.SPEED in effort.checks:
             with self.ahead.pause():
-                evidence, judgement = _gathered(self._gatherer, (graph, effort))
+                evidence, judgement = Examination(graph, effort).run(self._lane)
         else:
-            evidence, judgement = self.ahead.take(
-                (graph, effort), partial(_gathered, self._gatherer), self.activity.tick
-            )
+            evidence, judgement = self.ahead.take(Examination(graph, effort))
         verdict = decide(evidence, judgement)
         if suspicious(verdict) and (lacking := evidence.lacking_room()):
             raise no_room(lacking)

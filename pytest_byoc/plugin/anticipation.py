@@ -44,7 +44,7 @@ class Anticipation:
         if not ahead.is_on:
             return
         self._see(item, number)
-        while ahead.waiting < WAITING * ahead.number and self._left:
+        while ahead.left < WAITING * ahead.number and self._left:
             self._see(self._left.pop(0), number)
 
     def _see(self, item: pytest.Item, number: int) -> None:
