@@ -14,8 +14,10 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Generic, Protocol, TypeVar
 
-#: The most threads beside the main one: the host's own share of the work is done by one at a time.
-MOST = 3
+#: The most threads: the host's own share of the work is done by one at a time.
+MOST = 4
+#: The number of requests from which further workers are started, which takes as long as some of these.
+ENOUGH = 5
 #: The seconds in which a thread has to end.
 _ENDING = 15.0
 
@@ -45,15 +47,21 @@ class Task(Hashable, Protocol[Its, Result]):
 
 
 def threads() -> int:
-    """Returns the number of threads beside the main one that this machine has cores for."""
-    return min(len(os.sched_getaffinity(0)) - 1, MOST)
+    """Returns the number of threads that this process has cores for, the main one included.
+
+    The processes of pytest-xdist, and sessions that they start, share the cores.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return 1
+    return min(len(os.sched_getaffinity(0)), MOST)
 
 
 class Ahead(Generic[Workers]):
     """Tasks for threads, whose results the main thread takes in the order of the requests.
 
-    own: the main thread's lane. make: makes the lane of a thread. number: of the threads, which are started
-    when there is work for them. waiting: is called at least once a second while the main thread waits.
+    own: the main thread's lane. make: makes the lane of a thread. number: of these threads, which are
+    started when there is enough work for them. waiting: is called at least once a second while the main
+    thread waits.
     """
 
     def __init__(
@@ -70,6 +78,7 @@ class Ahead(Generic[Workers]):
         self._done: dict[Task[Workers, Any], tuple[Any, ...]] = {}
         self._threads: list[threading.Thread] = []
         self._lanes: list[Workers] = []
+        self._requests = 0
         self._changed = threading.Condition()
         self._ended = False
 
@@ -89,8 +98,9 @@ class Ahead(Generic[Workers]):
             if not self.is_on or task in self._queue or task in self._running or task in self._done:
                 return
             self._queue.append(task)
+            self._requests += 1
             self._changed.notify()
-        if len(self._threads) < self.number:
+        if len(self._threads) < self.number and self._requests >= ENOUGH:
             thread = threading.Thread(target=self._run, name="examining ahead", daemon=True)
             self._threads.append(thread)
             thread.start()

@@ -70,7 +70,7 @@ class Examiner:
         self._verdicts = LimitedDict[tuple[bytes, Effort], Verdict](KEPT)
         device = declaration.device
         alone = self.peers.processes > 1 or device.is_elsewhere or device.runner
-        number = 0 if alone else threads()
+        number = 0 if alone else (settings.threads or threads()) - 1
         #: The workers of further threads.
         self.ahead = Ahead(self._lane, self._another_lane, number, self.activity.tick)
 
