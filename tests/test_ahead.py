@@ -172,8 +172,8 @@ def test_processes_of_xdist_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> 
 def report(pytester: pytest.Pytester, ir: str, threads: int) -> dict[str, Any]:
     result = pytester.runpytest_subprocess(
         "--byoc-target=example_c", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-level=smoke",
-        "--byoc-operators=nn.relu,subtract,sum,reshape", f"--byoc-threads={threads}", "-p", "no:cacheprovider",
-        f"--byoc-report=out{threads}", "-k", "not random", timeout=600,
+        "--byoc-operators=nn.relu,subtract,sum,reshape", f"--byoc-threads={threads}",
+        "-p", "no:cacheprovider", f"--byoc-report=out{threads}", "-k", "not random", timeout=600,
     )
     assert result.ret == 0
     found: dict[str, Any] = json.loads(Path(pytester.path, f"out{threads}", "report.json").read_text())
