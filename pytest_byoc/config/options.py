@@ -83,6 +83,10 @@ OPTIONS: tuple[Option, ...] = (
         "mebibytes", "4096",
     ),
     Option(
+        "threads", "threads that examine graphs at the same time, each with workers of its own", "N", "count",
+        default_help="the machine's cores, at most 4; 1 in a process of pytest-xdist, and with a device",
+    ),
+    Option(
         "time-budget", "time after which no further test of the suite begins (90, 10m, 2h)", "TIME",
         "duration",
     ),

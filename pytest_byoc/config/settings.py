@@ -63,6 +63,8 @@ class Settings:
     explore: int | None = None
     #: Seconds after which no further test of the suite begins; None: no limit.
     time_budget: float | None = None
+    #: Threads that examine graphs; None: as many as there are cores for.
+    threads: int | None = None
     #: Causes of failures after which no further test of the suite begins.
     max_causes: int = MAX_CAUSES
     #: Files and folders of graphs that are checked in every session.
@@ -124,6 +126,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         narrowed=tuple(_narrowed(config)),
         explore=seed(config.option.byoc_explore, getattr(config.option, "hypothesis_seed", None)),
         time_budget=options["time-budget"],
+        threads=options["threads"],
         max_causes=options["max-causes"],
         corpus=paths(config, BY_NAME["corpus"]),
         strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ class Worker:
         self._closed = False
         #: Whether a job has been submitted whose end has not been received.
         self._working = False
+        self._hung_up = False
         self.description: dict[str, Any] = {}
 
     # --- life --------------------------------------------------------------------------------
@@ -198,6 +200,13 @@ class Worker:
             self._scratch.remove()
             self._scratch = None
 
+    def hang_up(self) -> None:
+        """Makes a thread that waits for this worker go on, and end: no further job is taken."""
+        self._hung_up = True
+        with suppress(OSError):
+            if self._socket is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)
+
     def _memory(self) -> int:
         """Returns the bytes of the worker's resident memory; 0 if it has ended."""
         try:
@@ -236,6 +245,8 @@ class Worker:
         if self._working:
             self.collect()
         for _ in range(2):
+            if self._hung_up:
+                break
             gone = self._process is None or self._process.poll() is not None or self._socket is None
             if gone or (self._resident and self._memory() - self._resident > GROWTH):
                 self._start_again()

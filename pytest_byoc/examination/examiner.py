@@ -19,10 +19,11 @@ from ..storage.session_ended import no_room
 from ..storage.shared_answers import Peers
 from . import description
 from .activity import Activity
+from .ahead import Ahead, threads
 from .client import WorkerError
 from .decision import decide
 from .description import Description
-from .gathering import Gatherer
+from .lane import Examination, TargetLane
 from .limited_dict import LimitedDict
 from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
 from .partitions import Partitions
@@ -64,8 +65,14 @@ class Examiner:
         self.peers = peers or Peers()
         self.workers = Workers(settings, declaration, self.activity)
         self._limit = TimeLimit(settings.timeout)
-        self._gatherer = Gatherer(self.workers, self._limit)
+        self._lane = TargetLane(self.workers, self._limit)
+        self._gatherer = self._lane.gatherer
         self._verdicts = LimitedDict[tuple[bytes, Effort], Verdict](KEPT)
+        device = declaration.device
+        alone = self.peers.processes > 1 or device.is_elsewhere or device.runner
+        number = 0 if alone else (settings.threads or threads()) - 1
+        #: The workers of further threads.
+        self.ahead = Ahead(self._lane, self._another_lane, number, self.activity.tick)
 
     def open(self) -> None:
         """Starts the workers, and tries the simplest graphs.
@@ -97,11 +104,11 @@ class Examiner:
             )
 
     def _try_out(self) -> None:
-        self.partitions = Partitions(self.workers.target, self.peers, self.activity, self._limit)
+        self.partitions = self._new_partitions()
         own = self._refusal()
         if self.workers.tvms_partition and own:
             self.workers.partition_by_table(f"it raises {own}")
-            self.partitions = Partitions(self.workers.target, self.peers, self.activity, self._limit)
+            self.partitions = self._new_partitions()
             by_table = self._refusal()
             if by_table:
                 raise WorkerError(
@@ -112,6 +119,9 @@ class Examiner:
         self._stages = Stages(self.workers, self.partitions, self.settings.stages)
         for graph in self._stages.to_be_tried():
             self._stages.learn(self._verdict(graph, plan.every_graph()))
+
+    def _new_partitions(self) -> Partitions:
+        return Partitions(self.workers.target, self.peers, self.activity, self._limit, self.ahead)
 
     def _refusal(self) -> str:
         """Returns the exception that partitioning raises for all of the simplest graphs, in words.
@@ -129,6 +139,7 @@ class Examiner:
         return f"{raised[0]['type']}{exception_text(raised[0]['message'])}"
 
     def close(self) -> None:
+        self.ahead.close()
         self.workers.close()
         self._gatherer.close()
 
@@ -221,9 +232,22 @@ class Examiner:
         """Returns the effort, without LLVM for graphs that TVM itself is known not to build."""
         return replace(effort, with_llvm=False) if without_llvm.llvm_fails(graph, self.workers.ir) else effort
 
+    def anticipate(self, graph: Graph, effort: Effort) -> None:
+        """Lets a graph be examined that `first_look` will ask for, if there is a core for it."""
+        effort = self._effort(graph, effort)
+        if self.ahead.is_on and self._stages.decided and plan.SPEED not in effort.checks:
+            self.ahead.request(Examination(graph, effort))
+
+    def _another_lane(self) -> TargetLane:
+        return TargetLane(self.workers.another(), self._limit, self.workers)
+
     def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
         self._stages.decide(graph)
-        evidence, judgement = self.gather(Subject.of(graph, effort), effort)
+        if plan.SPEED in effort.checks:
+            with self.ahead.pause():
+                evidence, judgement = Examination(graph, effort).run(self._lane)
+        else:
+            evidence, judgement = self.ahead.take(Examination(graph, effort))
         verdict = decide(evidence, judgement)
         if suspicious(verdict) and (lacking := evidence.lacking_room()):
             raise no_room(lacking)

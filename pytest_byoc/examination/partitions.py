@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..core.graph import Graph
 from ..core.job_report import JobReport
 from ..evidence.evidence import Evidence
-from ..generation import data
 from ..generation.patterns import Alone, Pattern, parse_table
 from ..generation.systematic import default_case
 from ..storage.session_ended import SessionEnded
 from ..storage.shared_answers import Peers
 from .activity import Activity
+from .ahead import Ahead
 from .client import Worker
+from .lane import Questions, TargetLane
 from .limited_dict import LimitedDict
 from .time_limit import TimeLimit
 
@@ -25,6 +26,8 @@ _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
 #: The number of graphs that are partitioned in one process, divided by the number of processes of
 #: the session. Several share a process because a fork costs more than partitioning a graph.
 _AT_ONCE = 300
+#: The number of graphs from which on several workers partition them, and of parts that they are cut into.
+_MANY, _PARTS = 100, 6
 #: The name of the activity of `survey`.
 PARTITIONING = "partitioning graphs to find out what the target offloads"
 #: The number of partitions that are kept. It exceeds the number of all systematic cases, which are
@@ -79,13 +82,15 @@ class Partitions:
     """The partitions of one target. Each graph is partitioned once, by one process of the session.
 
     peers: the answers that the processes of the session share. limit: the time limit of a stage.
+    ahead: has graphs partitioned by other workers too.
     """
 
     def __init__(
         self, worker: Worker, peers: Peers | None = None, activity: Activity | None = None,
-        limit: TimeLimit | None = None,
+        limit: TimeLimit | None = None, ahead: Ahead[TargetLane] | None = None,
     ) -> None:
         self._worker = worker
+        self._ahead = ahead
         self._limit = limit
         self._activity = activity or Activity()
         self._peers = peers or Peers()
@@ -139,23 +144,36 @@ class Partitions:
         at_once = self._several() if len(graphs) > 1 else 1
         left = self._peers.beginning_elsewhere(range(len(graphs)))
         while left:
-            known = {n: self._peers.answer(questions[n]) for n in left[:at_once]}
+            together = self._ahead is not None and self._ahead.is_on and len(left) > _MANY
+            # Another process may have answered what comes later by then.
+            wave = left if together else left[:at_once]
+            known = {n: self._peers.answer(questions[n]) for n in wave}
             answers.update((n, message) for n, message in known.items() if message is not None)
             some = [n for n, message in known.items() if message is None]
-            if some:
-                report = self.report([graphs[n] for n in some], kind, **more)
-                said = {some[m["value"]["number"]]: m for m in report.messages if m.get("fact") == fact}
+            size = min(at_once, -(-len(some) // _PARTS)) if together else at_once
+            parts = [some[first : first + size] for first in range(0, len(some), size)]
+            asked = [Questions(tuple(graphs[n] for n in part), kind, more) for part in parts]
+            for part, report in zip(parts, self._reports(asked)):
+                said = {part[m["value"]["number"]]: m for m in report.messages if m.get("fact") == fact}
                 if report.left_running:
                     # It is unknown which graph has started that program, so each is to be examined.
                     said = {}
                 begun = [number for _, number in report.facts("begun")]
-                done = len(some) if report.died is None else max(begun, default=0) + 1
-                answers.update((n, said.get(n)) for n in some[:done])
+                done = len(part) if report.died is None else max(begun, default=0) + 1
+                answers.update((n, said.get(n)) for n in part[:done])
                 for n, message in said.items():
                     self._peers.tell(questions[n], message)
-            before, left = len(left), [n for n in left if n not in answers]
-            self._activity.step(PARTITIONING, before - len(left))
+                self._activity.step(PARTITIONING, done)
+            left = [n for n in left if n not in answers]
         return [answers[n] for n in range(len(graphs))]
+
+    def _reports(self, asked: Sequence[Questions]) -> Iterator[JobReport]:
+        """Yields the worker's report on each of several questions, or that of other workers."""
+        if self._ahead is None or len(asked) < 2:
+            return (questions.ask(self._worker, self._limit) for questions in asked)
+        for questions in asked:
+            self._ahead.request(questions)
+        return map(self._ahead.take, asked)
 
     def _several(self) -> int:
         """Returns the number of graphs that one process may partition.
@@ -208,21 +226,12 @@ class Partitions:
         """Returns the names of the composites in each partitioned graph; None where that fails."""
         return [None if c is None else c.composites for c in self.survey(graphs)]
 
-    def report(self, graphs: list[Graph], kind: str = "partitions", **more: Any) -> JobReport:
+    def report(self, graphs: Sequence[Graph], kind: str = "partitions", **more: Any) -> JobReport:
         """Returns the worker's report on a job with several graphs.
 
         Its facts are numbered by the positions of the graphs. kind, more: of the job.
         """
-        entries = [{"graph": g.to_dict(), "constants": data.constants(g)} for g in graphs]
-        job = {"kind": kind, "graphs": entries, **more}
-        if self._limit is not None and self._limit.is_shortened:
-            self._worker.submit(job, self._limit.seconds)
-        else:
-            self._worker.submit(job)
-        report = self._worker.collect()
-        if self._limit is not None:
-            self._limit.learn(report, of_several=True)
-        return report
+        return Questions(tuple(graphs), kind, more).ask(self._worker, self._limit)
 
 
 def _no_such_table(declared: str, registered: list[str]) -> str:

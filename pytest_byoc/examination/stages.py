@@ -41,6 +41,11 @@ class Stages:
         if given == "partition":
             workers.partition_only = "as --byoc-stages=partition says"
 
+    @property
+    def decided(self) -> bool:
+        """Returns whether it is known which stages are run."""
+        return self._decided
+
     def to_be_tried(self) -> Iterator[Graph]:
         """Decides by partitioning simple graphs, and yields graphs that have to be built and run.
 

@@ -192,6 +192,16 @@ class Workers:
         if self.settings.measures and not self.measures:
             self.not_checked.append("speed: the runner has no method seconds")
 
+    def another(self) -> Workers:
+        """Returns the workers of the same target once more, which are not started."""
+        return Workers(self.settings, self.declaration)
+
+    def follow(self, first: Workers) -> None:
+        """Takes over what has been decided on the target since the first workers were started."""
+        if first.by_table and not self.by_table:
+            self.partition_by_table("")
+        self.partition_only, self.without_checks = first.partition_only, first.without_checks
+
     def another_target(self) -> Worker:
         """Starts another target worker, in which Python's strings have other hashes."""
         return self._worker({**self._target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}})
@@ -270,6 +280,11 @@ class Workers:
         self._started.append(worker)
         worker.start()
         return worker
+
+    def hang_up(self) -> None:
+        """Makes another thread that uses the workers end."""
+        for worker in self._started:
+            worker.hang_up()
 
     def close(self) -> None:
         for worker in self._started:

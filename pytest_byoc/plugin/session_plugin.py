@@ -34,6 +34,7 @@ from ..suite.cases import Suite
 from ..suite.observer import Observer
 from ..suite.session import TargetSession
 from . import deselection
+from .anticipation import Anticipation
 from .collection import Collection, cases_of, costs, is_ours, is_random
 from .division import unit_of
 from .limits import Limits
@@ -109,6 +110,9 @@ class ActivePlugin:
             getattr(config.option, "dist", "no") != "no"
         )
         self._controller = self._controller and not hasattr(config, "workerinput")
+        if not self._controller:
+            anticipation = Anticipation(self._collection, self.sessions, self.suites)
+            config.pluginmanager.register(anticipation, "pytest-byoc-anticipation")
         self._deselection = deselection.Deselection(config)
         config.pluginmanager.register(self._deselection, "pytest-byoc-deselection")
         self._progress = progress.Progress(

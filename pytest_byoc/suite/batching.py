@@ -118,14 +118,8 @@ class Examinations:
         module's verdict if the module fails though no graph in it does, since the module is then a
         counterexample itself."""
         examiner = self._examiner
-        unknown = [g for g in graphs if not examiner.knows(g, effort)]
-        effort = replace(effort, merged=effort.executors == ONE and examiner.merges)
-        # Merging partitions each graph by itself, so a survey of the graphs is not needed before.
-        partitions = examiner.partitions
-        surveyed = map(partitions.known, unknown) if effort.merged else partitions.survey(unknown)
-        judged = [g for g, p in zip(unknown, surveyed) if (effort.merged if p is None else p.to_be_judged)]
-        tried = [g for g in judged if self._failed_beside[g.digest] < ATTEMPTS]
-        if len(tried) < 2 or not examiner.exact:
+        tried, effort = self.tried(graphs, effort)
+        if not tried:
             return None
         verdict = examiner.first_look(union(tried), effort)
         if isinstance(verdict.evidence, Evidence):
@@ -145,6 +139,19 @@ class Examinations:
             self._learn_parts(verdict, tried, effort)
             return None
         return verdict if verdict.failed else None
+
+    def tried(self, graphs: Sequence[Graph], effort: Effort) -> tuple[list[Graph], Effort]:
+        """Returns those of the graphs that `together` examines in one module, none if it makes no module,
+        and the effort with which it does."""
+        examiner = self._examiner
+        unknown = [g for g in graphs if not examiner.knows(g, effort)]
+        effort = replace(effort, merged=effort.executors == ONE and examiner.merges)
+        # Merging partitions each graph by itself, so a survey of the graphs is not needed before.
+        partitions = examiner.partitions
+        surveyed = map(partitions.known, unknown) if effort.merged else partitions.survey(unknown)
+        judged = [g for g, p in zip(unknown, surveyed) if (effort.merged if p is None else p.to_be_judged)]
+        tried = [g for g in judged if self._failed_beside[g.digest] < ATTEMPTS]
+        return (tried if len(tried) > 1 and examiner.exact else []), effort
 
     def _learn_known_parts(self, verdict: Verdict, tried: Sequence[Graph], effort: Effort) -> bool:
         """Stores the verdicts on the graphs of a failed module whose own outputs show a known

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,12 @@ class Suite:
         self.selected: frozenset[str] | None = None
         self._vocabulary: Vocabulary | None = None
         self._groups: dict[str, dict[str, Group]] = {}
+
+    def foreseeing(self, session: TargetSession) -> Suite:
+        """Returns the same suite for another session, with which it shares what it knows."""
+        other = copy(self)
+        other._session = session
+        return other
 
     def check_case(self, case: Case) -> Verdict:
         """Checks a systematic case (see `TargetSession.check`). Partitions no more graphs before

@@ -1,0 +1,63 @@
+"""Has graphs of the next tests examined while a test runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ..suite.cases import Suite
+from ..suite.foresight import Foresight
+from ..suite.session import TargetSession
+from .collection import Collection, is_ours
+
+#: The number of requests that wait at most, for each thread; and of tests that are looked at for them.
+WAITING, TESTS = 2, 40
+
+
+class Anticipation:
+    """The plugin that looks ahead, registered together with `ActivePlugin`."""
+
+    def __init__(
+        self, collection: Collection, sessions: Sequence[TargetSession], suites: Sequence[Suite]
+    ) -> None:
+        self._collection = collection
+        self._sessions = sessions
+        self._suites = suites
+        self._foresights: dict[int, Foresight] = {}
+        self._left: list[pytest.Item] = []
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._left = list(session.items)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        if item in self._left[: TESTS + 1]:
+            del self._left[: self._left.index(item) + 1]
+        if not is_ours(item):
+            return
+        number = self._collection.position_of(item)
+        ahead = self._sessions[number].examiner.ahead
+        if not ahead.is_on:
+            return
+        self._see(item, number)
+        while ahead.left < WAITING * ahead.number and self._left:
+            self._see(self._left.pop(0), number)
+
+    def _see(self, item: pytest.Item, number: int) -> None:
+        """Asks for the graphs of a test of the target with this number."""
+        if not is_ours(item) or self._collection.position_of(item) != number:
+            return
+        assert isinstance(item, pytest.Function)
+        parameters: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+        names = inspect.signature(item.obj).parameters
+        given = {name: parameters[name] for name in names if name in parameters}
+        if "byoc_suite" not in names or len(given) + 1 < len(names):
+            # Random graphs are drawn when their test runs.
+            return
+        if number not in self._foresights:
+            self._foresights[number] = Foresight(self._suites[number], self._sessions[number])
+        self._foresights[number].foresee(partial(item.obj, **given))
