@@ -369,6 +369,19 @@ def test_a_wrong_kernel_among_many_layers_is_named(pytester: pytest.Pytester, ir
 
 
 @pytest.mark.once
+def test_a_model_that_cannot_be_imported_is_in_the_reports(pytester: pytest.Pytester, ir: str) -> None:
+    (pytester.path / "broken.onnx").write_bytes(b"no model")
+    models = (f"--byoc-model={path}" for path in ("broken.onnx", saved(pytester.path, "mlp")))
+    result = session(pytester, ir, "example_c", *models, "--byoc-report=out")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["model[[]broken[]]: not-imported; why is told by its test"])
+    broken, mlp = json.loads((pytester.path / "out" / "report.json").read_text())["models"]
+    assert "is no ONNX model that can be read" in broken["not_imported"]
+    assert mlp["outcome"] == "pass"
+    assert "not-imported" in (pytester.path / "out" / "report.html").read_text()
+
+
+@pytest.mark.once
 def test_models_that_cannot_be_run(pytester: pytest.Pytester, ir: str) -> None:
     (pytester.path / "broken.onnx").write_bytes(b"no model")
     result = session(pytester, ir, "example_c", "--byoc-model=broken.onnx")

@@ -25,6 +25,8 @@ def in_words(model: Mapping[str, Any]) -> list[str]:
     """Returns what is told of a model, as lines."""
     of, inside = model["operators"], model["offloaded"]
     text = f"{model['case']}: {model['outcome']}"
+    if model.get("not_imported"):
+        return [f"{text}; why is told by its test"]
     time = [f"  {speed}"] if (speed := speed_in_words(model.get("speed"))) else []
     if model["no_bound"]:
         return [f"{text}; {no_bound(model)}", *time]
@@ -136,6 +138,6 @@ def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 for cut in model.get("cuts", ())
             ],
             "drawing": model.get("drawing"),
-            "no_bound": no_bound(model), "speed": speed_in_words(model.get("speed")),
+            "no_bound": model.get("not_imported") or no_bound(model), "speed": speed_in_words(model.get("speed")),
         })
     return found

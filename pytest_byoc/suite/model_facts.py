@@ -70,6 +70,14 @@ def _speed(case: str, verdict: Verdict) -> dict[str, Any]:
     return {"speed": measured.as_dict(case, verdict, verdict.speed)}
 
 
+def not_imported(case: str, reason: str) -> dict[str, Any]:
+    """Returns what the reports tell of a model that could not be imported."""
+    return {
+        "case": case, "outcome": "not-imported", "operators": 0, "offloaded": 0, "subgraphs": 0, "left": [],
+        "not_imported": reason,
+    }
+
+
 def _open_extents(verdict: Verdict, imported: Imported) -> str:
     """Returns how the model was run with open extents, or why it was not; "" where no axis is open."""
     if imported.opening is None:

@@ -36,9 +36,9 @@ from . import culprit, float64_models
 from .culprit import Arrays
 from .failures import Failures
 from .model_equivalents import examined
-from .model_facts import BY_FLOAT64, facts
+from .model_facts import BY_FLOAT64, facts, not_imported
 from .model_graphs import FEW_NODES, distinct_regions, drawn, held, pieces
-from .model_import import WHOLE, Imported, load
+from .model_import import WHOLE, Imported, NotImported, load
 from .observer import Observer
 
 #: The outcomes of a model with which graphs that compute the same are examined at every level.
@@ -102,7 +102,13 @@ class Models:
         it and the failure is not excused."""
         scratch = Scratch("model")
         try:
-            return self._examine(model, load(self._examiner.workers, model, scratch.path))
+            imported = load(self._examiner.workers, model, scratch.path)
+        except NotImported as e:
+            self._record.models.append(not_imported(f"model[{model.name}]", str(e)))
+            scratch.remove()
+            raise
+        try:
+            return self._examine(model, imported)
         finally:
             scratch.remove()
 
