@@ -138,6 +138,7 @@ def rows(models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 for cut in model.get("cuts", ())
             ],
             "drawing": model.get("drawing"),
-            "no_bound": model.get("not_imported") or no_bound(model), "speed": speed_in_words(model.get("speed")),
+            "no_bound": model.get("not_imported") or no_bound(model),
+            "speed": speed_in_words(model.get("speed")),
         })
     return found
