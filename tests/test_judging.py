@@ -11,7 +11,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pytest_byoc.checks import memory, missing_library, outputs_written, reproducible, threads, truncated
+from pytest_byoc.checks import (
+    inline_back,
+    memory,
+    missing_library,
+    numerics,
+    outputs_written,
+    reproducible,
+    threads,
+    truncated,
+)
 from pytest_byoc.core.graph import Graph, Source, TensorType
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.evidence.comparison import compare, within
@@ -344,3 +353,24 @@ def test_a_small_difference_does_not_end_a_nondeterministic_race() -> None:
         alone = [[[np.ones(2, "float32")]] for _ in executables]
         wrong = threads._race(_Run(deterministic), executables, alone, 5)  # type: ignore[arg-type]
         assert threads._distance(wrong[0]) == pytest.approx(farthest, rel=0.1)
+
+
+def test_a_sum_in_16_bits_that_overflows_in_one_of_llvms_builds_is_not_the_targets() -> None:
+    """LLVM keeps such a sum in 16 bits or in 32, as the code around it goes."""
+    (case,) = [c for c in cases(("mean",), "relax") if c.id == "mean[float16-sums_overflow]"]
+    inputs = data.inputs(case.graph, 0)
+    (expected,) = evaluation.evaluate(case.graph, inputs)
+    right = expected.value.astype("float16")
+    infinite = np.full_like(right, np.inf)
+    for facts, check in (("outputs", numerics), ("inlined", inline_back)):
+        report = recorded((facts, {"set": 0, "arrays": [infinite]}))
+        evidence = Evidence(case.graph, [inputs], {}, [[expected]], report, first_run(right))
+        assert any(check.judge(evidence)) == (check is numerics)
+
+
+def test_a_number_outside_of_a_bound_that_judges_little_is_wrong() -> None:
+    """The bound is larger than the value, and the number is further off than that."""
+    bounded = Bounded(np.array([1.0, 2.0]), np.array([50.0, 50.0]), np.array([False, False]), "float32")
+    for number, outside in ((49.0, False), (60.0, True), (np.inf, False), (np.nan, False)):
+        found = compare(np.array([number, 2.0], "float32"), bounded)
+        assert found.outside.tolist() == [outside, False] and not found.judged.any()

@@ -139,11 +139,13 @@ class Evidence(Protocol):
     def signatures(self) -> list[str]:
         """Returns for each node the signature of its call; nothing before partitioning."""
 
-    def compare(self, check: str, kind: str, which: int, arrays: Arrays, how: str) -> Iterator[Finding]:
+    def compare(
+        self, check: str, kind: str, which: int, arrays: Arrays, how: str, by_llvm: bool = False
+    ) -> Iterator[Finding]:
         """Yields findings where a run's outputs have a wrong number, type or value.
 
         which: the position of the set of inputs. how: the circumstances of the run, for the
-        message, as in "with the vm executor".
+        message, as in "with the vm executor". by_llvm: whether LLVM has built what was run.
         """
 
     def repeats(

@@ -33,7 +33,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     for _, value in evidence.target.facts("inlined"):
         findings = evidence.compare(
             "inline-back", "wrong-value", value["set"], value["arrays"],
-            what + " (so partitioning has changed the computation)",
+            what + " (so partitioning has changed the computation)", by_llvm=True,
         )
         for finding in findings:
             # Partitioning is the cause of other wrong values, so its finding comes before those.
