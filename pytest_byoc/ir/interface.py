@@ -334,6 +334,14 @@ class IR(Protocol):
     def bound(self, module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         """Returns a module in which parameters of main, by name, are constants."""
 
+    def unbound(
+        self, module: Any, wanted: Callable[[np.ndarray], bool], prefix: str
+    ) -> tuple[Any, dict[str, np.ndarray]]:
+        """Returns a module in which constants of main are further parameters, and these constants by name.
+
+        wanted: whether a constant becomes a parameter. prefix: the beginning of their names.
+        """
+
     def in_float64(self, module: Any) -> Any:
         """Returns a module that computes in float64 where this one does in smaller floats, in its TIR too.
 

@@ -266,6 +266,15 @@ def bound(module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     return relax.transform.BindParams("main", params)(module)
 
 
+def unbound(
+    module: Any, wanted: Callable[[np.ndarray], bool], prefix: str
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """Returns a module in which constants of main are further parameters, and these constants by name."""
+    from . import relax_weights
+
+    return relax_weights.unbound(module, wanted, prefix)
+
+
 def in_float64(module: Any) -> Any:
     """Returns a module that computes in float64 where this one does in smaller floats."""
     import tvm

@@ -262,7 +262,16 @@ def bound(module: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     params = {name: tensor(array) for name, array in arrays.items()}
     module = relay.transform.InferType()(module)
     module["main"] = bind_params_by_name(module["main"], params)
-    return module
+    return relay.transform.InferType()(module)
+
+
+def unbound(
+    module: Any, wanted: Callable[[np.ndarray], bool], prefix: str
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """Returns a module in which constants of main are further parameters, and these constants by name."""
+    from . import relay_weights
+
+    return relay_weights.unbound(module, wanted, prefix)
 
 
 def in_float64(module: Any) -> Any:

@@ -82,7 +82,7 @@ def load(workers: Workers, model: Model, folder: Path) -> Imported:
         larger = _with_ranges(Graph.from_dict(opened["graph"]), model)
         return replace(
             found, opening=Opening(extents, graph, larger),
-            larger_constants={**constants, **opened["constants"]},
+            larger_constants={**constants, **_arrays(opened)},
         )
     raise NotImported(f"model {model.name} ({model.path}): {_why(report)}")
 
@@ -102,12 +102,18 @@ def _why(report: JobReport) -> str:
 
 def _graph(name: str, value: Mapping[str, Any]) -> tuple[Graph, dict[str, np.ndarray]]:
     if not value["reason"]:
-        return Graph.from_dict(value["graph"]), dict(value["constants"])
+        return Graph.from_dict(value["graph"]), _arrays(value)
     inputs = tuple(Source(n, _type(t)) for n, t in value["inputs"].items())
     types = tuple(map(_type, value["outputs"]))
     outputs = tuple(f"out{n}" for n in range(len(types)))
     node = Node(f"{WHOLE}{name}", tuple(s.name for s in inputs), {}, outputs, types)
     return Graph(inputs, (), (node,), outputs), {}
+
+
+def _arrays(value: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Returns constants; large ones are mapped from the files that the worker has written."""
+    stored = {name: np.load(path, mmap_mode="r") for name, path in value["stored"].items()}
+    return {**value["constants"], **stored}
 
 
 def _type(text: str) -> TensorType:

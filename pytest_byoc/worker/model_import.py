@@ -20,6 +20,7 @@ from ..ir.shared import signature
 from ..runs.reporter import Reporter
 from .onnx_models import GivenModule, imported, reason, with_open_extents
 from .raising import NotRaised, raised
+from .stored_weights import Weights, large, with_weights
 
 #: The extent that is given to the first open axis of an input, which usually is the batch, and to others;
 #: and those of the second run of a module in which these axes are open.
@@ -31,7 +32,39 @@ def model_of(ir: IR, path: str) -> GivenModule:
     """Returns a stand-in for the IR of a run, whose `lower` returns the module in a file."""
     with open(path, "rb") as f:
         content = next(Decoder().feed(f.read()))
-    return GivenModule(ir, content["module"], content["signatures"], content["opened"])
+    return ImportedModule(ir, content)
+
+
+class ImportedModule(GivenModule):
+    """The stand-in for the IR of a run on an imported model, whose weights are in files.
+
+    content: "module" and "weights", "signatures", and "opened" (None, or "module" and "weights" of the same
+    model with open extents, which `lower` returns where it is asked for these).
+    """
+
+    def __init__(self, ir: IR, content: Mapping[str, Any]) -> None:
+        super().__init__(
+            ir, content["module"], content["signatures"],
+            lambda module: with_weights(ir, module, content["weights"]),
+        )
+        opened = content["opened"]
+        self._open = opened and GivenModule(
+            ir, opened["module"], content["signatures"],
+            lambda module: with_weights(ir, module, opened["weights"]),
+        )
+
+    def lower(self, graph: Any, constants: Any, opened: Any = ()) -> tuple[Any, list[str]]:
+        if opened:
+            return self._open.lower(graph, constants)
+        return super().lower(graph, constants)
+
+
+def _written(ir: IR, module: Any, weights: Weights) -> dict[str, Any]:
+    """Returns a module as JSON without its large weights, and the paths of these."""
+    import tvm
+
+    module, paths = weights.without(ir, module)
+    return {"module": str(tvm.ir.save_json(module)), "weights": paths}
 
 
 class Imported(NamedTuple):
@@ -49,12 +82,10 @@ def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     """Imports the model at job["path"] (with job["function"] of a Python file), and writes its module to
     job["into"].
 
-    It sends the fact "model": the inputs, and "graph" and "constants", or "reason" where it is no graph of
-    records; "chosen", the extents that open axes were given; and "open" (see `_open`). An exception says
-    what can't be imported.
+    It sends the fact "model": the inputs, and "graph", "constants" and "stored" (the paths of the files with
+    the large constants), or "reason" where it is no graph of records; "chosen", the extents that open axes
+    were given; and "open" (see `_open`). An exception says what can't be imported.
     """
-    import tvm
-
     reporter.stage("import")
     found = _module(ir, job)
     reporter.stage("lower")
@@ -66,18 +97,20 @@ def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     if not calls.calls:
         raise Failure("no operator is left of it once its constants are folded")
     value: dict[str, Any] = {"chosen": found.chosen, "reason": "", "open": None}
-    opened = ""
+    opened: Any = None
+    weights = Weights(job["into"] + "-weights")
     try:
-        value.update(graph=raised(ir, calls).to_dict(), constants=calls.constants)
+        graph = raised(ir, calls)
+        value.update(graph=graph.to_dict(), **_constants(calls.constants, weights))
     except NotRaised as e:
         value["reason"] = str(e)
     else:
         if found.model is not None:
-            value["open"], opened = _open(ir, found.model, job["shapes"], calls.constants)
+            value["open"], opened = _open(ir, found.model, job["shapes"], calls.constants, weights)
     prefix = "relax." if ir.NAME == "relax" else ""
     signatures = [signature(prefix + c.op, c.types) if c.function is None else "" for c in calls.calls]
     content = {
-        "module": str(tvm.ir.save_json(module)), "signatures": [] if value["reason"] else signatures,
+        **_written(ir, module, weights), "signatures": [] if value["reason"] else signatures,
         "opened": opened,
     }
     with open(job["into"], "wb") as f:
@@ -89,18 +122,25 @@ def import_model(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     reporter.send({"fact": "model", "executor": None, "value": value})
 
 
+def _constants(constants: Mapping[str, np.ndarray], weights: Weights) -> dict[str, Any]:
+    """Returns constants as they are sent: "constants", and "stored", the paths of large ones."""
+    return {
+        "constants": {name: array for name, array in constants.items() if not large(array)},
+        "stored": {name: weights.store(array) for name, array in constants.items() if large(array)},
+    }
+
+
 def _open(
-    ir: IR, model: Any, given: Mapping[str, Sequence[int]], constants: Mapping[str, np.ndarray]
-) -> tuple[dict[str, Any], str]:
-    """Returns what is sent of the module with open extents, and its JSON.
+    ir: IR, model: Any, given: Mapping[str, Sequence[int]], constants: Mapping[str, np.ndarray],
+    weights: Weights,
+) -> tuple[dict[str, Any], Any]:
+    """Returns what is sent of the module with open extents, and what is written of it.
 
-    Sent are "extents" (the fields of each `OpenExtent`), and of the same model with larger extents "graph"
-    and "constants" (those that differ from `constants`); or "reason", why there is no such module.
+    Sent are "extents" (the fields of each `OpenExtent`), and of the same model with larger extents "graph",
+    "constants" and "stored" (those that differ from `constants`); or "reason", why there is no such module.
     """
-    import tvm
-
     if ir.NAME != "relax":
-        return {"reason": "Relay's frontend is given fixed extents"}, ""
+        return {"reason": "Relay's frontend is given fixed extents"}, None
     try:
         inputs = _inputs(model, given)
         fixed = {i.name: list(given[i.name]) for i in inputs if i.name in given}
@@ -109,7 +149,7 @@ def _open(
         calls = ir.calls(ir.folded(imported(ir, model, shapes)))
         graph = raised(ir, calls).to_dict()
     except Exception as e:
-        return {"reason": "TVM does not import it with open extents: %s" % reason(e)}, ""
+        return {"reason": "TVM does not import it with open extents: %s" % reason(e)}, None
     extents = [
         [i.name, axis, name, 0]
         for i in inputs if i.name not in given
@@ -119,9 +159,8 @@ def _open(
         name: array for name, array in calls.constants.items()
         if name not in constants or array.tobytes() != constants[name].tobytes()
     }
-    return {"reason": "", "extents": extents, "graph": graph, "constants": differing}, str(
-        tvm.ir.save_json(module)
-    )
+    sent = {"reason": "", "extents": extents, "graph": graph, **_constants(differing, weights)}
+    return sent, _written(ir, module, weights)
 
 
 def _module(ir: IR, job: Mapping[str, Any]) -> Imported:

@@ -41,15 +41,18 @@ class NotImported(Exception):
 class GivenModule:
     """A stand-in for the IR of a run, whose `lower` returns an imported module.
 
-    text: the module's JSON. signatures: of its calls, as far as the graph has a node for each. opened: the
-    JSON of the same module with open extents, which `lower` returns where it is asked for these.
+    text: the module's JSON. signatures: of its calls, as far as the graph has a node for each. complete:
+    makes the module complete whose JSON it was.
     """
 
-    def __init__(self, ir: IR, text: str, signatures: Sequence[str] = (), opened: str = "") -> None:
+    def __init__(
+        self, ir: IR, text: str, signatures: Sequence[str] = (),
+        complete: Callable[[Any], Any] = lambda module: module,
+    ) -> None:
         self._ir = ir
         self._text = text
         self._signatures = list(signatures)
-        self._opened = opened
+        self._complete = complete
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ir, name)
@@ -57,7 +60,7 @@ class GivenModule:
     def lower(self, graph: Any, constants: Any, opened: Any = ()) -> tuple[Any, list[str]]:
         import tvm
 
-        return tvm.ir.load_json(self._opened if opened else self._text), self._signatures
+        return self._complete(tvm.ir.load_json(self._text)), self._signatures
 
 
 def describe(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
