@@ -55,13 +55,15 @@ def _observe(run: TargetRun, number: int, same: Same, regions: int) -> bool:
     def runs(module: Any) -> list[Any]:
         return run.run_each(module, executor, run.target.opt_level, [same.other.inputs])
 
+    made = True
     with run.using(executor):
         outputs = run.unless_tvm_fails(
             runs, partitioned, lambda: run.lowered_other(graph, constants), "when %s" % same.change
         )
+        made = outputs is not None
         for arrays in outputs or ():
             run.record(fact(number), {"set": 0, "arrays": arrays})
-    return outputs is not None
+    return made
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
