@@ -12,7 +12,7 @@ import pytest
 from ..suite.cases import Suite
 from ..suite.foresight import Foresight
 from ..suite.session import TargetSession
-from .collection import Collection, is_ours
+from .collection import Collection, is_ours, is_random
 
 #: The number of requests that wait at most, for each thread; and of tests that are looked at for them.
 WAITING, TESTS = 2, 40
@@ -55,9 +55,11 @@ class Anticipation:
         parameters: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
         names = inspect.signature(item.obj).parameters
         given = {name: parameters[name] for name in names if name in parameters}
-        if "byoc_suite" not in names or len(given) + 1 < len(names):
-            # Random graphs are drawn when their test runs.
-            return
         if number not in self._foresights:
             self._foresights[number] = Foresight(self._suites[number], self._sessions[number])
+        if is_random(item):
+            self._foresights[number].foresee_random(parameters["byoc_operator"])
+            return
+        if "byoc_suite" not in names or len(given) + 1 < len(names):
+            return
         self._foresights[number].foresee(partial(item.obj, **given))

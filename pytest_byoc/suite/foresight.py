@@ -17,6 +17,7 @@ from ..examination.examiner import Examiner
 from ..examination.outcome import PASS, Verdict
 from . import batching
 from .cases import Suite
+from .random_search import RandomSearch
 from .session import TargetSession
 
 
@@ -32,6 +33,12 @@ class Foresight:
         """Runs a test, a function of `byoc_suite`. What it raises, the real test will raise too."""
         with suppress(Exception, pytest.skip.Exception, pytest.fail.Exception):
             test(byoc_suite=self._suite)
+
+
+    def foresee_random(self, operator: str) -> None:
+        """Runs the first run of a search among random graphs of an operator."""
+        with suppress(Exception):
+            RandomSearch(cast(TargetSession, self._stand_in), self._suite, operator, 0.0).examine_first()
 
 
 class _Examiner:
@@ -68,6 +75,9 @@ class _Session:
 
     def check(self, graph: Graph, case: str = "", kinds: Set[str] = PLAIN, shrink: bool = True) -> Verdict:
         return self.examiner.examine(graph, self._session.effort(graph, kinds))
+
+    def examine(self, graph: Graph, case: str, kinds: Set[str] = PLAIN) -> Verdict:
+        return self.check(graph, case, kinds)
 
     def ahead(self, graphs: Sequence[Graph], kinds: Set[str] = PLAIN) -> None:
         session = self._session

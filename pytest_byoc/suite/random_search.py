@@ -125,6 +125,12 @@ class RandomSearch:
 
     # --- examination -----------------------------------------------------------------------------
 
+    def examine_first(self) -> None:
+        """Examines the graphs of the first run that depend on the operator alone."""
+        if self.possible and self._settings.explore is None:
+            for plan in self._explicit:
+                self.examine(plan)
+
     def outcomes(self) -> list[str]:
         """Returns the outcomes of the graphs examined so far, each once."""
         return sorted({verdict.outcome for verdict in self._verdicts})
