@@ -9,12 +9,13 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from fixtures.models import MODELS
 from pytest_byoc.config.models import Model
 from pytest_byoc.examination.workers import Workers
 from pytest_byoc.suite.model_import import load
 from pytest_byoc.worker.stored_weights import LARGE, Weights, large
 
-from .conftest import declaration, make_settings
+from .conftest import PYTHON, declaration, make_settings
 
 
 @pytest.mark.once
@@ -58,3 +59,17 @@ def test_weights_are_in_files_and_not_in_the_module(ir: str, tmp_path: Path) -> 
         assert sum(a.nbytes for a in stored) == array.nbytes > 20 * imported.file.stat().st_size
     finally:
         workers.close()
+
+
+@pytest.mark.once
+def test_a_model_that_is_too_large_for_the_host_is_not_judged(pytester: pytest.Pytester) -> None:
+    pytester.path.joinpath("mlp.onnx").write_bytes(MODELS["mlp"]().SerializeToString())
+    pytester.makeconftest(
+        "from pytest_byoc.suite import model_memory\nmodel_memory.free_bytes = lambda: 100_000\n"
+    )
+    result = pytester.runpytest_subprocess(
+        "--byoc-target=example_c", f"--byoc-python={PYTHON}", "--byoc-model=mlp.onnx", "-rs",
+        "-p", "no:cacheprovider", timeout=300,
+    )
+    result.assert_outcomes(skipped=1)
+    assert "need about 0 GiB of the host's memory, of which 0 GiB are free" in result.stdout.str()

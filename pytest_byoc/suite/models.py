@@ -32,7 +32,7 @@ from ..oracle import evaluation, sampling
 from ..record.target_record import TargetRecord
 from ..reference_kernels import Bounded, exact
 from ..storage.scratch import Scratch
-from . import culprit, float64_models
+from . import culprit, float64_models, model_memory
 from .culprit import Arrays
 from .failures import Failures
 from .model_equivalents import examined
@@ -116,7 +116,7 @@ class Models:
         case, graph, constants = f"model[{model.name}]", imported.graph, imported.constants
         inputs = [imported.inputs(0), imported.inputs(1)]
         outputs, known, imported = self._expected(imported, inputs)
-        opened = self._opened(imported) if imported.opening else None
+        opened = self._opened(imported) if imported.opening and not imported.reason else None
         whole = self._whole(Subject(graph, inputs, {}, None, outputs, str(imported.file), opened))
         if imported.by_float64:
             whole = replace(whole, notes=(*whole.notes, f"{BY_FLOAT64}: {imported.reason}"))
@@ -194,6 +194,9 @@ class Models:
             except float64_models.NotJudged as e:
                 why = f"{imported.reason}, and LLVM in float64 judges nothing: {e}"
                 return [_unknown(imported.graph) for _ in inputs], [], replace(imported, reason=why)
+        lacking = model_memory.lacking(imported.graph)
+        if lacking:
+            return [_unknown(imported.graph) for _ in inputs], [], replace(imported, reason=lacking)
         precision, constants = self._examiner.workers.precision, imported.constants
         both = [sampling.expected(imported.graph, {**constants, **given}, precision) for given in inputs]
         return [outputs for outputs, _ in both], [known for _, known in both], imported
