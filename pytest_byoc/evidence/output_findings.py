@@ -33,10 +33,7 @@ def outside_bound(
     i: the output's position. outside: a mask of these elements. reference: LLVM's output, if there
     is one. how: the circumstances of the run, for the message.
     """
-    with np.errstate(all="ignore"):
-        distance = np.abs(actual.astype(np.float64) - bounded.value)
-    distance = np.where(np.isnan(distance), np.inf, distance)
-    at = np.unravel_index(int(np.argmax(np.where(outside, distance, -1.0))), outside.shape)
+    at = _furthest(actual, bounded.value, outside)
     details = _details(graph, i, actual, bounded, outside, at, how)
     text = (
         f"output {i} (%{graph.outputs[i]}) is outside its error bound {how}: at {details['index']} expected "
@@ -47,6 +44,15 @@ def outside_bound(
         text += f" (LLVM: {details['llvm']!r})"
     text += f"; {details['outside']} of {details['elements']} elements are outside."
     return Finding(check, "wrong-result", "compare", kind, text, details)
+
+
+def _furthest(one: np.ndarray, other: np.ndarray, mask: np.ndarray) -> tuple[Any, ...]:
+    """Returns the index of the element, of those that a mask selects, at which two outputs are furthest
+    apart; NaN is infinitely far."""
+    with np.errstate(all="ignore"):
+        distance = np.abs(one.astype(np.float64) - other)
+    distance = np.where(np.isnan(distance), np.inf, distance)
+    return np.unravel_index(int(np.argmax(np.where(mask, distance, -1.0))), mask.shape)
 
 
 def _details(
@@ -125,10 +131,7 @@ def differs_from_itself(
     i: the output's position. a, b: the output of the graph, and of the other one. how: the change of the
     graph.
     """
-    with np.errstate(all="ignore"):
-        distance = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    distance = np.where(np.isnan(distance), np.inf, distance)
-    at = np.unravel_index(int(np.argmax(np.where(far.mask, distance, -1.0))), far.mask.shape)
+    at = _furthest(a, b.astype(np.float64), far.mask)
     details = {
         "output": i, "name": graph.outputs[i], "index": [int(v) for v in at],
         "expected": _scalar(a[at]), "bound": far.allowed, "actual": _scalar(b[at]), "how": how,

@@ -140,8 +140,7 @@ class Examiner:
 
     def close(self) -> None:
         self.ahead.close()
-        self.workers.close()
-        self._gatherer.close()
+        self._lane.close()
 
     # --- verdicts that are known ----------------------------------------------------------------
 

@@ -8,17 +8,16 @@ import numpy as np
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from .lifted_weights import LiftedWeights
+
 
 @mutator
 class _Lifting(PyExprMutator):  # type: ignore[misc]
-    """Replaces constants by variables. wanted: whether a constant is replaced."""
+    """Replaces constants by variables."""
 
-    def __init__(self, wanted: Callable[[np.ndarray], bool], prefix: str) -> None:
+    def __init__(self, lifted: LiftedWeights) -> None:
         super().__init__()
-        self.wanted = wanted
-        self.prefix = prefix
-        self.variables: list[Any] = []
-        self.arrays: dict[str, np.ndarray] = {}
+        self.lifted = lifted
 
     def visit_generic_const_(self, op: Any) -> Any:
         """Returns the variable for a constant. TVM gives it the name of the class of constants, which is
@@ -26,14 +25,9 @@ class _Lifting(PyExprMutator):  # type: ignore[misc]
         data = op.data if hasattr(op, "data") else op.value
         if not hasattr(data, "numpy"):
             return op
-        array = data.numpy()
-        if not self.wanted(array):
-            return op
-        name = "%s%d" % (self.prefix, len(self.arrays))
         type_ = op.ty if hasattr(op, "ty") else op.struct_info
-        self.variables.append(relax.Var(name, type_))
-        self.arrays[name] = array
-        return self.variables[-1]
+        variable = self.lifted.variable(data.numpy(), lambda name: relax.Var(name, type_))
+        return op if variable is None else variable
 
     visit_constant_ = visit_generic_const_
 
@@ -43,15 +37,15 @@ def unbound(
 ) -> tuple[Any, dict[str, np.ndarray]]:
     """Returns the module with constants as further parameters of main, and these constants by name."""
     main = module["main"]
-    lifting = _Lifting(wanted, prefix)
-    body = lifting.visit_expr(main.body)
-    if not lifting.arrays:
+    lifted = LiftedWeights(wanted, prefix)
+    body = _Lifting(lifted).visit_expr(main.body)
+    if not lifted.arrays:
         return module, {}
     made = relax.Function(
-        [*main.params, *lifting.variables], body,
+        [*main.params, *lifted.variables], body,
         main.ret_ty if hasattr(main, "ret_ty") else main.ret_struct_info, main.is_pure, main.attrs,
     )
     functions = {gv: function for gv, function in module.functions.items() if gv.name_hint != "main"}
     changed = type(module)(functions, attrs=module.attrs)
     changed["main"] = made
-    return changed, lifting.arrays
+    return changed, lifted.arrays

@@ -8,25 +8,23 @@ import numpy as np
 from tvm import relay
 from tvm.relay.expr_functor import ExprMutator
 
+from .lifted_weights import LiftedWeights
+
 
 class _Lifting(ExprMutator):  # type: ignore[misc]
-    """Replaces constants by variables. wanted: whether a constant is replaced."""
+    """Replaces constants by variables."""
 
-    def __init__(self, wanted: Callable[[np.ndarray], bool], prefix: str) -> None:
+    def __init__(self, lifted: LiftedWeights) -> None:
         super().__init__()
-        self.wanted = wanted
-        self.prefix = prefix
-        self.variables: list[Any] = []
-        self.arrays: dict[str, np.ndarray] = {}
+        self.lifted = lifted
 
     def visit_constant(self, const: Any) -> Any:
-        array = const.data.numpy()
-        if const.data.dtype == "bfloat16" or not self.wanted(array):
+        dtype = const.data.dtype
+        if dtype == "bfloat16":
             return const
-        name = "%s%d" % (self.prefix, len(self.arrays))
-        self.variables.append(relay.var(name, shape=array.shape, dtype=const.data.dtype))
-        self.arrays[name] = array
-        return self.variables[-1]
+        array = const.data.numpy()
+        variable = self.lifted.variable(array, lambda name: relay.var(name, shape=array.shape, dtype=dtype))
+        return const if variable is None else variable
 
 
 def unbound(
@@ -34,12 +32,12 @@ def unbound(
 ) -> tuple[Any, dict[str, np.ndarray]]:
     """Returns the module with constants as further parameters of main, and these constants by name."""
     main = module["main"]
-    lifting = _Lifting(wanted, prefix)
-    body = lifting.visit(main.body)
-    if not lifting.arrays:
+    lifted = LiftedWeights(wanted, prefix)
+    body = _Lifting(lifted).visit(main.body)
+    if not lifted.arrays:
         return module, {}
-    made = relay.Function([*main.params, *lifting.variables], body, main.ret_type, attrs=main.attrs)
+    made = relay.Function([*main.params, *lifted.variables], body, main.ret_type, attrs=main.attrs)
     functions = {gv: function for gv, function in module.functions.items() if gv.name_hint != "main"}
     changed = type(module)(functions, module.type_definitions)
     changed["main"] = made
-    return relay.transform.InferType()(changed), lifting.arrays
+    return relay.transform.InferType()(changed), lifted.arrays

@@ -28,24 +28,30 @@ class Anticipation:
         self._sessions = sessions
         self._suites = suites
         self._foresights: dict[int, Foresight] = {}
-        self._left: list[pytest.Item] = []
+        self._items: list[pytest.Item] = []
+        self._positions: dict[pytest.Item, int] = {}
+        #: The position of the first test that has not been looked at.
+        self._next = 0
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._left = list(session.items)
+        self._items = list(session.items)
+        self._positions = {item: position for position, item in enumerate(self._items)}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        if item in self._left[: TESTS + 1]:
-            del self._left[: self._left.index(item) + 1]
-        if not is_ours(item):
+        if not is_ours(item) or item not in self._positions:
             return
         number = self._collection.position_of(item)
         ahead = self._sessions[number].examiner.ahead
         if not ahead.is_on:
             return
-        self._see(item, number)
-        while ahead.left < WAITING * ahead.number and self._left:
-            self._see(self._left.pop(0), number)
+        position = self._positions[item]
+        self._next = max(self._next, position)
+        for following in self._items[self._next : position + 1 + TESTS]:
+            if ahead.left >= WAITING * ahead.number:
+                return
+            self._see(following, number)
+            self._next += 1
 
     def _see(self, item: pytest.Item, number: int) -> None:
         """Asks for the graphs of a test of the target with this number."""

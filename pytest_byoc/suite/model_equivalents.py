@@ -12,7 +12,7 @@ from ..config import plan
 from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph
 from ..evidence.evidence import Evidence
-from ..evidence.judging import judge
+from ..evidence.judging import Judgement
 from ..examination.decision import decide
 from ..examination.examiner import Examiner
 from ..examination.outcome import Verdict
@@ -41,17 +41,17 @@ def examined(
             return
         given = {s.name: data.array(s) for s in same.graph.constants if s.name not in constants}
         subject = Subject(same.graph, [dict(i) for i in inputs], {**constants, **given}, None, outputs)
-        evidence, _ = examiner.gather(subject, plan.every_graph())
+        evidence, judgement = examiner.gather(subject, plan.every_graph())
         if same.cuts and len(evidence.regions) <= regions:
             continue
         tried.add(same.change)
-        yield _judged(whole, evidence, same)
+        yield _judged(whole, evidence, judgement, same)
 
 
-def _judged(whole: Evidence, evidence: Evidence, same: Equivalent) -> Verdict:
+def _judged(whole: Evidence, evidence: Evidence, judgement: Judgement, same: Equivalent) -> Verdict:
     """Returns the verdict on a graph that computes the same, which fails too if its results are not near
     those of the model where no bound judges them."""
-    verdict = decide(evidence, judge(evidence))
+    verdict = decide(evidence, judgement)
     if verdict.failed:
         return verdict
     first = {executor: v["arrays"] for executor, v in whole.target.facts("outputs") if v["set"] == 0}

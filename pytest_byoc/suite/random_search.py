@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence, Set
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import hypothesis
@@ -174,8 +174,8 @@ class RandomSearch:
             # What no bound can judge is judged by itself.
             kinds = {NUMEROUS, REWRITTEN}
             unjudged = [v.graph for v in verdicts if v.outcome == INCONCLUSIVE]
-            suited = (g for g in (*unjudged, *passed) if equivalents(g, session.ir))
-            rewritten = [g for g in suited if not session.is_plain(g, kinds)][:1]
+            more = (g for g in (*unjudged, *passed) if not session.is_plain(g, kinds))
+            rewritten = [*islice((g for g in more if equivalents(g, session.ir)), 1)]
             self._rewritten = bool(rewritten)
             verdicts += [self._judge(graph, kinds) for graph in rewritten]
         if not self._tried_batches:
