@@ -148,7 +148,10 @@ def kept(report: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "unfinished": [text for text in report["not_checked"] if "the time budget was used up" in text],
         "problems": [problem["text"] for problem in report["gate"]["problems"]],
-        "models": {_inside(m["case"]): {f: m[f] for f in _OF_A_MODEL if f in m} for m in report["models"]},
+        # `failed` has those that were not imported.
+        "models": {
+            _inside(m["case"]): {f: m[f] for f in _OF_A_MODEL} for m in report["models"] if "no_bound" in m
+        },
     }
 
 
