@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from typing import TYPE_CHECKING, Any, Mapping, cast
+import tempfile
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, cast
 
 from ..checks import CHECKS
 from ..checks.selection import partition_stage
@@ -21,7 +22,7 @@ from ..runs import DeviceRun, LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv
 from ..runs.measuring import measure_peak, measure_seconds
 from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
-from . import describing, float64_models, matching, model_import, onnx_models, pattern_tables
+from . import describing, float64_models, matching, model_import, onnx_models, pattern_tables, warming
 from .libraries import import_python, is_path, load_shared, running_threads
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class Role:
     """A role of a worker. description: facts that the worker sends to the host once."""
 
     description: dict[str, Any]
+    #: Does in turn what most jobs do, in the first child (see `warming`); None if that is not worth it.
+    first_steps: Callable[[Reporter], Iterator[None]] | None = None
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         """Does one job, in a forked child."""
@@ -203,6 +206,18 @@ class TargetRole(Role):
             "precision": self.target.precision,
             "runtime_libraries": self._runtime_libraries(bool(config.get("elsewhere"))),
         }
+
+    def first_steps(self, reporter: Reporter) -> Iterator[None]:
+        """Partitions the simplest graph, and builds it for an executor."""
+        job = {
+            "inputs": [], "constants": {}, "executors": self.description["executors"][:1],
+            "folder": tempfile.gettempdir(),
+        }
+        run = TargetRun(self._ir, self.target, warming.simplest(), job, reporter)
+        run.regions()
+        yield
+        run.export(run.executors[0])
+        yield
 
     def _runtime_libraries(self, elsewhere: bool) -> list[str]:
         """Returns the libraries for the loader. elsewhere: whether it runs on another machine, where the

@@ -22,7 +22,7 @@ from ..core.errors import Failure, describe_exception
 from ..core.protocol import Decoder, encode
 from ..core.runner import RunnerLost
 from ..runs.reporter import Reporter
-from . import disk_space, native_stack, processes, sent_files, stacks
+from . import disk_space, native_stack, processes, sent_files, stacks, warming
 from .supervision import Ends, Supervision, address_space
 
 
@@ -69,7 +69,7 @@ def _run_child(
 class ForkServer:
     """A server that runs jobs in forked children, one at a time."""
 
-    def __init__(self, control: socket.socket, memory: int) -> None:
+    def __init__(self, control: socket.socket | warming.Listener, memory: int) -> None:
         self._control = control
         self._memory = memory
         self._strangers = processes.Strangers()
@@ -174,6 +174,7 @@ def serve(fd: int) -> None:
     stacks.come_before_tvm()
     native_stack.load(config.get("native_stack", ""))
     server = ForkServer(control, int(config.get("memory", 0)))
+    _warm_up(role, int(config.get("memory", 0)))
     _leave_alone_what_exists()
     for message in stream:
         try:
@@ -186,6 +187,17 @@ def serve(fd: int) -> None:
         server.run(partial(role.run, job), message["timeout"], folder)
         if sent:
             shutil.rmtree(sent, ignore_errors=True)
+
+
+def _warm_up(role: Any, memory: int) -> None:
+    """Imports what a first child has imported that takes the role's first steps (see `warming`)."""
+    steps = role.first_steps
+    if steps is None:
+        return
+    listener = warming.Listener()
+    job = partial(warming.report_imports, frozenset(sys.modules), steps)
+    ForkServer(listener, memory).run(job, warming.LIMIT)
+    warming.import_all(listener.messages)
 
 
 def _serve_runner(control: socket.socket, config: Mapping[str, Any], stream: Iterator[Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..core.names import signal_name
 from ..core.protocol import Decoder, ProtocolError, encode
-from . import native_stack, processes, stacks
+from . import native_stack, processes, stacks, warming
 
 #: Seconds for which the pipes of an ended process are read while processes that it started print.
 LINGER = 1.0
@@ -54,7 +54,7 @@ class Supervision:
     """
 
     def __init__(
-        self, control: socket.socket, pid: int, ends: Ends, timeout: float, memory: int,
+        self, control: socket.socket | warming.Listener, pid: int, ends: Ends, timeout: float, memory: int,
         strangers: processes.Strangers, known: set[str],
     ) -> None:
         self._control, self._pid, self._ends = control, pid, ends
