@@ -80,13 +80,29 @@ def test_sources_are_merged_only_where_that_changes_nothing(tmp_path: Path, cc: 
     assert len(cc.linked[-1]) == 3
     for folder in ("2", "3"):
         compile_("a.so", ["lib0.o", *sources(tmp_path / folder, a=same, b=_HEADER + "int b;"), "lib1.o"])
-        whole, *rest = cc.linked[-1]
-        assert rest == ["lib0.o", "lib1.o"]
+        before, whole, after = cc.linked[-1]
+        assert (before, after) == ("lib0.o", "lib1.o")
         assert {b"a", b"b"} <= set(Path(whole).read_bytes().split(b"\0"))
     # The merged source was compiled once.
     assert cc.linked[-1] == cc.linked[-2]
     compile_("a.so", sources(tmp_path / "4", a=same))
     assert len(cc.linked[-1]) == 1 and cc.linked[-1] != [whole]
+
+
+def test_sources_are_merged_with_those_that_have_the_same_includes(tmp_path: Path, cc: FakeCC) -> None:
+    compile_ = compiling.Compiler(str(tmp_path), as_one=True).options("a.so", {})["fcompile"]
+    texts = {"a": _HEADER + "int a;", "b": "int b;", "other": _HEADER + "int other;", "d": "int d;"}
+    compile_("a.so", sources(tmp_path / "1", **texts, none=";"))
+    assert len(cc.linked[-1]) == 2
+    for path, names in zip(cc.linked[-1], ({b"a", b"other"}, {b"b", b"d"})):
+        assert names <= set(Path(path).read_bytes().split(b"\0"))
+
+
+def test_a_source_without_code_costs_no_compiler(tmp_path: Path, cc: FakeCC) -> None:
+    compile_ = compiling.Compiler(str(tmp_path)).options("a.so", {})["fcompile"]
+    compile_("a.so", sources(tmp_path / "1", none=";", a="int a;", b="int b;"))
+    a, b = cc.linked[-1]
+    assert b"a" in Path(a).read_bytes() and b"b" in Path(b).read_bytes()
 
 
 def test_c_sources_are_not_merged(tmp_path: Path, cc: FakeCC) -> None:

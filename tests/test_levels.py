@@ -17,7 +17,7 @@ from pytest_byoc.config.errors import SettingsError
 from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.config.plan import ALL_CHECKS, AT_SMOKE, effort, thorough
 from pytest_byoc.config.values import _duration
-from pytest_byoc.core.finding import WRONG_RESULT
+from pytest_byoc.core.finding import WRONG_RESULT, Finding
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.examination.examiner import Examiner
 from pytest_byoc.examination.outcome import CRASH, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
@@ -304,6 +304,37 @@ def test_a_failure_with_low_effort_is_examined_in_full(
         assert (verdict.outcome, examinations) == (outcome, examined)
         examinations.clear()
         assert examiner.examine(graph).outcome == in_full and examinations == [None]
+    finally:
+        examiner.close()
+
+
+@pytest.mark.parametrize(("with_tvm", "not_checked", "outcome"), [
+    # TVM alone fails in the same way: the check was withdrawn.
+    (PASS, ("views: TVM fails too",), PASS),
+    # It does not, and the failure did not repeat itself.
+    (PASS, (), WRONG_RESULT),
+    (WRONG_RESULT, (), WRONG_RESULT),
+])
+def test_a_failure_that_may_be_tvms_is_examined_with_tvm_alone(
+    tmp_path: Path, with_tvm: str, not_checked: tuple[str, ...], outcome: str
+) -> None:
+    """The graph passes with all executors, and fails with one; at first TVM alone was not asked."""
+    graph = default_case("nn.relu", "float32").graph
+    views = Finding("views", WRONG_RESULT, "run", "differs", "output 0 differs.")
+
+    class Canned(Examiner):
+        def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
+            if effort.executors != ONE:
+                return Verdict(graph, PASS)
+            if not effort.asks_tvm:
+                return Verdict(graph, WRONG_RESULT, (views,))
+            return Verdict(graph, with_tvm, (views,) * (with_tvm != PASS), not_checked=not_checked)
+
+    examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
+    examiner.workers.ir = "relay"
+    try:
+        effort = Effort(("views",), ONE, with_llvm=False, asks_tvm=False)
+        assert examiner.look_again(examiner.first_look(graph, effort), effort).outcome == outcome
     finally:
         examiner.close()
 

@@ -153,7 +153,7 @@ def test_graphs_partitioned_separately_are_judged_in_one_module(opened: Examiner
     """Each is partitioned as if it were alone; graphs of which nothing is offloaded are left out
     and known as such."""
     graphs = [c.graph for op in ("nn.relu", "floor", "nn.softmax", "add") for c in smallest_two(op, ir)]
-    assert opened.merges
+    assert opened.merges(graphs)
     assert examinations(opened).together(graphs, LOW_EFFORT) is None
     for graph in graphs:
         partition = opened.partitions.known(graph)

@@ -13,11 +13,13 @@ EVERY, ONE, FIRST = "every", "one", "first"
 class Effort:
     """The effort for one graph.
 
-    checks: ids of the checks to make. executors: EVERY, ONE or FIRST. with_llvm: whether LLVM builds the
-    graph too, which shows whether TVM itself is wrong. merged: whether the graph is a union whose
-    graphs are partitioned one by one; the sources that the target generates for its regions may
-    then be compiled as one. openings: the number of openings that the check `dynamic` tries.
-    equivalents: the number of changes that the check `equivalent` tries."""
+    checks: ids of the checks to make. executors: EVERY, ONE or FIRST. with_llvm: whether LLVM builds
+    the graph too, which shows whether TVM itself is wrong. merged: whether the graph is a union whose
+    graphs are partitioned one by one; the sources that the target generates for its regions may then
+    be compiled as one. openings: the number of openings that the check `dynamic` tries. equivalents:
+    the number of changes that the check `equivalent` tries. asks_tvm: whether, where an artifact
+    fails, TVM's own is loaded too, which shows whether TVM itself fails; a failure without it is not
+    final."""
 
     checks: tuple[str, ...]
     executors: str = EVERY
@@ -25,11 +27,16 @@ class Effort:
     merged: bool = False
     openings: int = 0
     equivalents: int = 0
+    asks_tvm: bool = True
 
     def in_full(self) -> Effort:
-        """Returns the effort with the same checks, every executor and LLVM's build. A union is
-        partitioned as a whole."""
-        return replace(self, executors=EVERY, with_llvm=True, merged=False)
+        """Returns the effort with the same checks, every executor, LLVM's build and TVM's artifacts. A
+        union is partitioned as a whole."""
+        return replace(self, executors=EVERY, with_llvm=True, asks_tvm=True, merged=False)
+
+    def briefly(self) -> Effort:
+        """Returns the effort with the same checks, and without anything that TVM does alone."""
+        return replace(self, with_llvm=False, asks_tvm=False)
 
     def apart(self) -> Effort:
         """Returns the effort for one graph of a union."""

@@ -85,7 +85,9 @@ def effort(level: Level, kinds: Set[str] = PLAIN, alone: bool = False) -> Effort
     openings = ALL_OPENINGS if SAVED in kinds else level.openings if ALL_CHECKS in kinds else 1
     equivalents = ALL_EQUIVALENTS if SAVED in kinds else level.equivalents
     executors = ONE if one else EVERY_EXECUTOR
-    return Effort(checks, executors, with_llvm=not one, openings=openings, equivalents=equivalents)
+    return Effort(
+        checks, executors, with_llvm=not one, openings=openings, equivalents=equivalents, asks_tvm=not one
+    )
 
 
 def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:

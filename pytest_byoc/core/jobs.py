@@ -56,6 +56,8 @@ class _Required(TypedDict):
     fast_build: bool
     #: Whether the graph is a union whose graphs are partitioned one by one.
     merged: bool
+    #: Whether the sources of the regions may be compiled as one.
+    one_source: bool
     #: Whether LLVM builds the regions in the target's place.
     partition_only: bool
     #: The folder for artifacts, and for what else a process leaves for others.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from ..checks import CHECKS
 from ..config import plan
 from ..config.declarations import TargetDeclaration
 from ..config.effort import Effort
@@ -27,12 +29,15 @@ from .lane import Examination, TargetLane
 from .limited_dict import LimitedDict
 from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
 from .partitions import Partitions
+from .shortcuts import takes_shortcuts
 from .signature import exception_text
 from .stages import Stages
 from .subject import Subject
 from .time_limit import TimeLimit
 from .workers import Workers
 
+#: The checks of which findings are withdrawn where TVM alone fails in the same way.
+_MAY_BE_TVMS = frozenset(check.id for check in CHECKS if check.tvm_too or check.variants is not None)
 #: The operators of the graphs with which every partition function is tried first.
 _SIMPLEST = ("nn.relu", "add")
 #: The number of verdicts that are kept.
@@ -177,14 +182,13 @@ class Examiner:
         """
         return self.workers.precision == FULL
 
-    @property
-    def merges(self) -> bool:
-        """True if the graphs of a union may be partitioned one by one.
+    def merges(self, graphs: Sequence[Graph]) -> bool:
+        """Returns whether the graphs of a union are partitioned one by one.
 
-        At smoke they may not: no other test there would partition several graphs in one module, or
-        compile their sources separately.
+        Not all are at a level at which no other test partitions several graphs in one module.
         """
-        return self.settings.level.one_executor == NUMEROUS and self.partitions.several
+        every = self.settings.level.one_executor == NUMEROUS
+        return self.partitions.several and (every or any(map(takes_shortcuts, graphs[:1])))
 
     def examine(self, graph: Graph, effort: Effort | None = None) -> Verdict:
         """Returns the verdict on a graph, which is examined at most once with the same effort.
@@ -211,11 +215,22 @@ class Examiner:
         """
         return self._verdict(graph, self._effort(graph, effort))
 
+    def look_briefly(self, graph: Graph, effort: Effort) -> Verdict:
+        """Returns the verdict on a graph, if it is unknown without anything that TVM does alone: a failure
+        may be TVM's then."""
+        brief = effort.briefly()
+        verdict = self.recall(graph, effort) or self.recall(graph, brief)
+        if verdict is None:
+            verdict = self._verdict(graph, brief)
+            self.learn(graph, brief, verdict)
+        return verdict
+
     def look_again(self, seen: Verdict, effort: Effort) -> Verdict:
         """Returns the final verdict on a graph. seen: the verdict of `first_look`.
 
         If it is suspicious, the graph is examined in full. If the graph passes then, the first
-        verdict still counts, unless only the graphs partitioned one by one have failed.
+        verdict still counts, unless only the graphs partitioned one by one have failed, or TVM alone
+        fails in the same way.
         """
         effort = self._effort(seen.graph, effort)
         if not suspicious(seen) or effort == effort.in_full():
@@ -225,7 +240,13 @@ class Examiner:
             if not suspicious(seen):
                 return seen
         in_full = self._verdict(seen.graph, effort.in_full())
-        return seen if in_full.outcome == PASS else in_full
+        if in_full.outcome != PASS:
+            return in_full
+        if effort.asks_tvm or not (failing := {f.check for f in seen.findings} & _MAY_BE_TVMS):
+            return seen
+        with_tvm = self._verdict(seen.graph, replace(effort.apart(), asks_tvm=True))
+        withdrawn = {text.partition(":")[0] for text in with_tvm.not_checked}
+        return with_tvm if with_tvm.failed or failing <= withdrawn else seen
 
     def _effort(self, graph: Graph, effort: Effort) -> Effort:
         """Returns the effort, without LLVM for graphs that TVM itself is known not to build."""

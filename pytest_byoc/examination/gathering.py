@@ -23,6 +23,7 @@ from .companions import Companions
 from .decision import reference_fault
 from .on_device import play, runs_of
 from .returning_worker import DeviceLost
+from .shortcuts import takes_shortcuts
 from .subject import Subject
 from .time_limit import TimeLimit
 from .timing import measure
@@ -86,7 +87,7 @@ class Gatherer:
         there is no finding and nothing raises, the evidence is judged only once.
         """
         folder = self._new_folder()
-        evidence, job = self._compile(subject, self._job(subject, effort, folder), effort.with_llvm)
+        evidence, job = self._compile(subject, self._job(subject, effort, folder), effort)
         try:
             judgement = self._run(evidence, job, effort)
         except DeviceLost as e:
@@ -105,7 +106,7 @@ class Gatherer:
         if evidence.target.left_running or evidence.loader.left_running:
             evidence.left_by_tvm = self._left_by_tvm(job)
         judgement = judge(evidence)
-        if judgement.findings or evidence.troubled:
+        if effort.asks_tvm and (judgement.findings or evidence.troubled):
             judgement = self._attribute(evidence, job, judgement, effort.with_llvm)
         return judgement
 
@@ -121,13 +122,15 @@ class Gatherer:
             checks = selection.partition_stage(checks)
         checks = tuple(check for check in checks if check not in workers.without_checks)
         executors = list(workers.executors)
-        if effort.executors != EVERY:
+        fast = effort.executors != EVERY
+        if fast:
             first = effort.executors == FIRST
             executors = executors[:1] if first else [workers.executor_for(subject.graph)]
         job: Job = {
             "kind": "examine", "graph": subject.graph.to_dict(), "inputs": list(subject.inputs),
             "constants": dict(subject.constants), "checks": list(checks), "folder": str(folder),
-            "executors": executors, "fast_build": effort.executors != EVERY, "merged": effort.merged,
+            "executors": executors, "fast_build": fast, "merged": effort.merged,
+            "one_source": effort.merged or (fast and takes_shortcuts(subject.graph)),
             "partition_only": bool(workers.partition_only),
         }
         if subject.module is not None:
@@ -151,13 +154,13 @@ class Gatherer:
             job["tried_equivalents"] = effort.equivalents
         return job
 
-    def _compile(self, subject: Subject, job: Job, llvm: bool) -> tuple[Evidence, Job]:
+    def _compile(self, subject: Subject, job: Job, effort: Effort) -> tuple[Evidence, Job]:
         """Returns the evidence of target and reference, and the job.
 
         If the target offloads something of only some graphs of a union, both are narrowed to those
-        graphs. llvm: whether the reference worker builds the graph.
+        graphs.
         """
-        workers, graph = self._workers, subject.graph
+        workers, graph, llvm = self._workers, subject.graph, effort.with_llvm
         workers.target.submit(job, self._limit.seconds)
         report = workers.target.wait_for("regions")
         for _, kept in report.facts("kept"):
@@ -169,7 +172,8 @@ class Gatherer:
             openings=[subject.opened] if subject.opened else self._companions.opened(job),
             equivalents=self._companions.rewritten(job),
             partition_only=bool(workers.partition_only), without_checks=workers.without_checks,
-            strict_views=workers.strict_views, awaits_llvm=job["fast_build"] and not llvm,
+            strict_views=workers.strict_views,
+            awaits_llvm=not llvm and (job["fast_build"] or not effort.asks_tvm),
             lower_precision=workers.precision != FULL, apart=workers.apart,
         )
         if evidence.target.nothing_to_judge:

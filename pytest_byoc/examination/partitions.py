@@ -25,9 +25,14 @@ from .time_limit import TimeLimit
 _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
 #: The number of graphs that are partitioned in one process, divided by the number of processes of
 #: the session. Several share a process because a fork costs more than partitioning a graph.
-_AT_ONCE = 300
+AT_ONCE = 300
 #: The number of graphs from which on several workers partition them, and of parts that they are cut into.
 _MANY, _PARTS = 100, 6
+#: The number of processes that may die before a graph with a region was partitioned. After that only
+#: single graphs are partitioned before they are examined: the target dies on all that it offloads.
+_DEATHS = 4
+#: The number of graphs that share a process after one has died, at least.
+_FEW = 8
 #: The name of the activity of `survey`.
 PARTITIONING = "partitioning graphs to find out what the target offloads"
 #: The number of partitions that are kept. It exceeds the number of all systematic cases, which are
@@ -96,6 +101,8 @@ class Partitions:
         self._peers = peers or Peers()
         self._known = LimitedDict[bytes, Partition | None](KEPT)
         self._at_once = 0
+        #: Whether a graph with a region was partitioned, and how many processes had died before.
+        self._lives, self._deaths = False, 0
         #: The names of composites of a target that has no pattern table; set by `patterns`.
         self.without_table: list[str] = []
 
@@ -141,9 +148,9 @@ class Partitions:
         """
         questions = [[graph.digest.hex(), kind, more] for graph in graphs]
         answers: dict[int, dict[str, Any] | None] = {}
-        at_once = self._several() if len(graphs) > 1 else 1
+        most = at_once = self._several() if len(graphs) > 1 else 1
         left = self._peers.beginning_elsewhere(range(len(graphs)))
-        while left:
+        while left and not (len(graphs) > 1 and self._dies):
             together = self._ahead is not None and self._ahead.is_on and len(left) > _MANY
             # Another process may have answered what comes later by then.
             wave = left if together else left[:at_once]
@@ -153,19 +160,29 @@ class Partitions:
             size = min(at_once, -(-len(some) // _PARTS)) if together else at_once
             parts = [some[first : first + size] for first in range(0, len(some), size)]
             asked = [Questions(tuple(graphs[n] for n in part), kind, more) for part in parts]
+            died = False
             for part, report in zip(parts, self._reports(asked)):
                 said = {part[m["value"]["number"]]: m for m in report.messages if m.get("fact") == fact}
                 if report.left_running:
                     # It is unknown which graph has started that program, so each is to be examined.
                     said = {}
+                self._lives = self._lives or any(m["value"].get("regions") for m in said.values())
+                died |= report.died is not None
+                self._deaths += report.died is not None
                 begun = [number for _, number in report.facts("begun")]
                 done = len(part) if report.died is None else max(begun, default=0) + 1
                 answers.update((n, said.get(n)) for n in part[:done])
                 for n, message in said.items():
                     self._peers.tell(questions[n], message)
                 self._activity.step(PARTITIONING, done)
+            # Each process that dies has the graphs behind it sent again.
+            at_once = max(min(_FEW, most), at_once // 2) if died else min(most, 2 * at_once)
             left = [n for n in left if n not in answers]
-        return [answers[n] for n in range(len(graphs))]
+        return [answers.get(n) for n in range(len(graphs))]
+
+    @property
+    def _dies(self) -> bool:
+        return not self._lives and self._deaths >= _DEATHS
 
     def _reports(self, asked: Sequence[Questions]) -> Iterator[JobReport]:
         """Yields the worker's report on each of several questions, or that of other workers."""
@@ -183,10 +200,14 @@ class Partitions:
         """
         if not self._at_once:
             graphs = [default_case(name, "float32").graph for name in _COMMON]
-            alone = [self._calls([g]).get(0) for g in graphs]
+            alone: list[list[list[str]] | None] = []
+            for graph in graphs:
+                alone.append(self._calls([graph]).get(0))
+                if self._dies:
+                    break
             # If a graph kills the process, only the graphs before it are compared.
-            same = all(calls == alone[n] for n, calls in self._calls(graphs).items())
-            self._at_once = max(8, _AT_ONCE // self._peers.processes) if same else 1
+            same = not self._dies and all(c == alone[n] for n, c in self._calls(graphs).items())
+            self._at_once = max(8, AT_ONCE // self._peers.processes) if same else 1
         return self._at_once
 
     def _calls(self, graphs: list[Graph]) -> dict[int, list[list[str]]]:
@@ -194,7 +215,9 @@ class Partitions:
 
         All graphs are partitioned in one process.
         """
-        facts = (value for _, value in self.report(graphs).facts("regions"))
+        report = self.report(graphs)
+        self._deaths += report.died is not None
+        facts = (value for _, value in report.facts("regions"))
         return {v["number"]: [sorted(region["calls"]) for region in v["regions"]] for v in facts}
 
     def patterns(self) -> list[Pattern]:

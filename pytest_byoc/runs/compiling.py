@@ -21,6 +21,8 @@ _TAKES_IN = re.compile(rb'#\s*include\s*["<]/|\.incbin|#\s*embed')
 #: Directives by which one source could change the meaning of the next one.
 _LEAKS = re.compile(rb"^\s*(#|%:|\?\?=)(?!\s*(include\b|ifdef\s+__cplusplus\b|endif\b))", re.MULTILINE)
 _INCLUDES = re.compile(rb"^\s*#\s*include\b(.*)$", re.MULTILINE)
+#: A source without code, as TVM writes it.
+_NOTHING = b";"
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -39,9 +41,9 @@ class Compiler:
     objects in place of the sources. A source that does not compile is left to TVM, whose message users
     know.
 
-    as_one: compiles all C++ sources as one, if they have the same includes and no other directives,
-    since the start of the compiler takes most of the time of a small source. If that does not
-    compile (two may define the same name), each source is compiled by itself.
+    as_one: compiles C++ sources as one that have the same includes and no other directives, since the
+    start of the compiler takes most of the time of a small source. If that does not compile (two may
+    define the same name), each source is compiled by itself. Sources without code never are.
     """
 
     def __init__(self, folder: str, as_one: bool = False) -> None:
@@ -87,16 +89,11 @@ class Compiler:
         return self._triple
 
     def _objects_of(self, paths: Sequence[str], cc: str, options: list[str]) -> list[str]:
-        """Compiles the sources among the files, and returns the files with objects in their place.
+        """Compiles the sources among the files, and returns the files with objects in their place."""
+        return self._objects_of_each(self._joined(paths, cc, options), cc, options)
 
-        As many compilers run at once as there are cores.
-        """
-        sources = [path for path in paths if path.endswith(SOURCES)]
-        if self._as_one and len(sources) > 1:
-            whole = self._whole(sources, cc)
-            objects = self._objects_of([whole], cc, options) if whole else [whole]
-            if objects != [whole]:
-                return objects + [path for path in paths if path not in sources]
+    def _objects_of_each(self, paths: Sequence[str], cc: str, options: list[str]) -> list[str]:
+        """Does so with a compiler for each source. As many run at once as there are cores."""
         keys = [self._key(path, cc, options) if path.endswith(SOURCES) else () for path in paths]
         running: list[tuple[tuple[str, ...], str, subprocess.Popen[bytes]]] = []
         for path, key in zip(paths, keys):
@@ -114,21 +111,35 @@ class Compiler:
             self._wait(*started)
         return [self._objects.get(key) or path for path, key in zip(paths, keys)]
 
-    def _whole(self, sources: Sequence[str], cc: str) -> str:
-        """Writes all sources into one, and returns its path; "" where they can't be joined."""
-        texts = []
-        for path in sources:
+    def _joined(self, paths: Sequence[str], cc: str, options: list[str]) -> list[str]:
+        """Returns the files with an object in place of sources that compile as one, where the first was."""
+        groups: dict[tuple[Any, ...], list[str]] = {}
+        texts: dict[str, bytes] = {}
+        for path in paths:
+            ending = os.path.splitext(path)[1]
+            if ending not in SOURCES or (ending == ".c" and "++" not in os.path.basename(cc)):
+                continue
             with open(path, "rb") as f:
-                texts.append(f.read())
-        endings = {os.path.splitext(path)[1] for path in sources}
-        alike = len(endings) == 1 and len({tuple(_INCLUDES.findall(text)) for text in texts}) == 1
-        cpp = endings != {".c"} or "++" in os.path.basename(cc)
-        if not alike or not cpp or any(_LEAKS.search(t) or _TAKES_IN.search(t) for t in texts):
-            return ""
-        whole_path = os.path.join(self._folder, "sources_%d%s" % (len(self._objects), endings.pop()))
-        with open(whole_path, "wb") as f:
-            f.write(b"\n".join(texts) + b"\n")
-        return whole_path
+                text = texts[path] = f.read()
+            if text.strip() == _NOTHING:
+                # TVM writes it for a module without functions of its own.
+                groups.setdefault((), []).append(path)
+            elif not _LEAKS.search(text) and not _TAKES_IN.search(text):
+                includes = _INCLUDES.findall(text) if self._as_one else [path]
+                groups.setdefault((ending, *includes), []).append(path)
+        empty = groups.pop((), [])
+        files = list(paths)
+        for (ending, *_), group in groups.items():
+            if len(group) + len(empty) < 2:
+                continue
+            group, empty = group + empty, []
+            whole = os.path.join(self._folder, "sources_%d%s" % (len(self._objects), ending))
+            with open(whole, "wb") as f:
+                f.write(b"\n".join(texts[path] for path in group) + b"\n")
+            [made] = self._objects_of_each([whole], cc, options)
+            if made != whole:
+                files = [made if path == group[0] else path for path in files if path not in group[1:]]
+        return files
 
     def _wait(self, key: tuple[str, ...], object_path: str, process: subprocess.Popen[bytes]) -> None:
         self._objects[key] = "" if process.wait() else object_path

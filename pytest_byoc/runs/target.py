@@ -23,9 +23,6 @@ from .reporter import Reporter
 class TargetRun(PartitioningRun):
     """A run through the stages lower, partition, build, run and export, with the vendor's code."""
 
-    #: Whether the sources of the regions may be compiled as one (see `Compiler`).
-    one_source = False
-
     def __init__(
         self, ir: IR, target: Any, graph: Graph, job: Mapping[str, Any], reporter: Reporter
     ) -> None:
@@ -36,6 +33,8 @@ class TargetRun(PartitioningRun):
         self.executors: list[str] = job.get("executors") or ir.executors()[0]
         #: Whether the code that TVM generates may be slow, which saves compile time.
         self._fast_build = bool(job.get("fast_build", False))
+        #: Whether the sources of the regions may be compiled as one (see `Compiler`).
+        self._one_source = bool(job.get("one_source", False))
         #: Whether LLVM builds the regions in the target's place: only partitioning is tested.
         self._partition_only = bool(job.get("partition_only", False))
         self._folder: str = job.get("folder", "")
@@ -249,5 +248,5 @@ class TargetRun(PartitioningRun):
         return path
 
     def _export_options(self, path: str) -> dict[str, Any]:
-        self._compiler = self._compiler or Compiler(self._folder, self.one_source)
+        self._compiler = self._compiler or Compiler(self._folder, self._one_source)
         return self._compiler.options(path, self.target.export_options)

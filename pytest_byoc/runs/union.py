@@ -16,8 +16,6 @@ class UnionRun(TargetRun):
     of each graph are offloaded.
     """
 
-    one_source = True
-
     def _partition_graph(self) -> Any:
         """Returns the partitioned module.
 

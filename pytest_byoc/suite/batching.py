@@ -145,7 +145,7 @@ class Examinations:
         and the effort with which it does."""
         examiner = self._examiner
         unknown = [g for g in graphs if not examiner.knows(g, effort)]
-        effort = replace(effort, merged=effort.executors == ONE and examiner.merges)
+        effort = replace(effort, merged=effort.executors == ONE and examiner.merges(graphs))
         # Merging partitions each graph by itself, so a survey of the graphs is not needed before.
         partitions = examiner.partitions
         surveyed = map(partitions.known, unknown) if effort.merged else partitions.survey(unknown)

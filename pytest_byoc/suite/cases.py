@@ -14,6 +14,7 @@ from ..config.levels import LEVELS
 from ..config.plan import ALL_CHECKS, NUMEROUS, OPENED, PLAIN
 from ..core.graph import Graph
 from ..examination.outcome import Verdict
+from ..examination.partitions import AT_ONCE
 from ..generation.builder import Builder
 from ..generation.neighbours import followed, forms
 from ..generation.patterns import OPERAND_FORMS, kind, near_misses, spread, twice
@@ -49,6 +50,8 @@ class Suite:
         self.selected: frozenset[str] | None = None
         self._vocabulary: Vocabulary | None = None
         self._groups: dict[str, dict[str, Group]] = {}
+        #: The operators of which `_survey_from` has had the cases partitioned.
+        self._surveyed: set[str] = set()
 
     def foreseeing(self, session: TargetSession) -> Suite:
         """Returns the same suite for another session, with which it shares what it knows."""
@@ -232,12 +235,23 @@ class Suite:
         # A case that LLVM cannot judge would hide the others in the same module.
         alike = (c for c in found if (c.phase, c.without_llvm) == (like.phase, like.without_llvm))
         some = [c for c in alike if self._runs(c.id)]
-        # One survey of all cases, the later ones of an operator included, takes less time than
-        # several.
-        surveyed = some if like.early else (c for c in found if self._runs(c.id))
-        self._session.examiner.partitions.survey(c.graph for c in surveyed)
+        if like.early:
+            self._session.examiner.partitions.survey(c.graph for c in some)
+        else:
+            self._survey_from(like.operator)
         plain = (c for c in some if self._session.is_plain(c.graph, self._kinds(c)))
         return self._grouped({c.id: c.graph for c in plain})
+
+    def _survey_from(self, operator: str) -> None:
+        """Has the cases of an operator partitioned together, with those of the next ones if there are few:
+        one survey of many graphs takes less time than several."""
+        operators = self._session.operators
+        found: list[Graph] = []
+        for each in operators[operators.index(operator) :]:
+            if each not in self._surveyed and len(found) < AT_ONCE:
+                self._surveyed.add(each)
+                found += (c.graph for c in self.offloaded.cases(each) if self._runs(c.id))
+        self._session.examiner.partitions.survey(found)
 
     def _alike_structures(self) -> dict[str, Group]:
         found = {}

@@ -61,6 +61,7 @@ class Offloaded:
         """Returns the systematic cases of the level for some operators, or for all tested ones."""
         settings = self._session.settings
         names, ir = operators or self._session.operators, self._session.ir
+        self._forms.look_at(names)
         found = [*systematic.cases(names, ir), *without_llvm.cases(names, ir)]
         return self._of_target([c for c in found if settings.level.all_cases or c.smoke])
 

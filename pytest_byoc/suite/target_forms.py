@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..core.graph import Graph
@@ -62,6 +62,15 @@ class TargetForms:
                 self._look_closer(operator)
         return self._forms.get(operator, ())
 
+    def look_at(self, operators: Iterable[str]) -> None:
+        """Has the graphs partitioned together that `of` asks for operator by operator."""
+        tested = set(self._session.operators)
+        new = [n for n in operators if n in tested and n not in self._known]
+        if self._refusals is None and self._refused(new):
+            self._determine()
+        refused = [n for n in new if n in (self._refusals or {}) and n not in self._forms]
+        self._session.examiner.partitions.survey(c.graph for c in self._smallest(refused))
+
     def is_restricted(self, operator: str) -> bool:
         """Returns whether the target offloads the operator's default case only in another form, or with
         other attributes."""
@@ -106,6 +115,9 @@ class TargetForms:
         for form in dict.fromkeys(self._forms.values()):
             self._note(", ".join(n for n in tested if self._forms.get(n) == form), form)
 
+    def _smallest(self, operators: Sequence[str]) -> list[Case]:
+        return [c for c in systematic.cases(operators, self._session.ir) if c.smoke]
+
     def _note(self, names: str, form: Form) -> None:
         self._session.record.not_checked.append(
             f"{names}: the target offloads them only with {', '.join(form)}; all their graphs except the "
@@ -117,7 +129,7 @@ class TargetForms:
         forms: if it offloads other cases of level smoke, any form, or attributes."""
         assert self._refusals is not None
         ir, simplest = self._session.ir, self._refusals[operator]
-        tried = [c.graph for c in systematic.cases([operator], ir) if c.smoke]
+        tried = [c.graph for c in self._smallest([operator])]
         partitions = self._session.examiner.partitions.survey(tried)
         nodes = [g.nodes[0] for g, p in zip(tried, partitions) if p and all(p.offloaded)]
         if not nodes:

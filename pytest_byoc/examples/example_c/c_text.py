@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any, Iterable, List, Sequence
-
-import numpy as np
 
 from .extent import Length
 
@@ -23,9 +22,11 @@ def literal(value: Any, dtype: str) -> str:
     if math.isinf(value):
         return f"({'-' if value < 0 else ''}1.0{suffix} / 0.0{suffix})"
     if dtype == "float32":
-        with np.errstate(over="ignore"):  # a too large attribute becomes infinity
-            value = float(np.float32(value))
-        if math.isinf(value):
+        try:
+            (value,) = struct.unpack("f", struct.pack("f", value))
+        except OverflowError:
+            value = math.copysign(math.inf, value)
+        if math.isinf(value):  # what is too large becomes infinity
             return literal(value, dtype)
     value = float(value)
     if abs(value) < 2**20 and value == int(value):
