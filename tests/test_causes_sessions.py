@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from fixtures.faults import Fault, Patch, apply
-from pytest_byoc.suite.known_failures import IN_A_ROW
+from pytest_byoc.suite.known_failures import DYING, IN_A_ROW
 
-from .conftest import PYTHON
+from .conftest import FIXTURES, PYTHON
 
 #: Faults of a codegen, one of which shows in every graph.
 FAULTY = Fault(
@@ -165,3 +165,25 @@ def test_a_hypothesis_test_reports_and_saves_only_the_smallest_graph(
     text = result.stdout.str()
     assert "again" not in text.split("= FAILURES")[1].split("= byoc =")[0]
     assert "graph (1 operator" in text and f"saved in: {folder}" in text
+
+
+@pytest.mark.parametrize("how, outcome, cause", [
+    ("crash", "crash", "SIGSEGV"), ("raises", "error", "RuntimeError: the device is not there"),
+])
+def test_a_target_that_dies_on_all_it_offloads_ends_the_session_soon(
+    pytester: pytest.Pytester, ir: str, how: str, outcome: str, cause: str
+) -> None:
+    """One likely cause is told, with operators of several tests, and why no more were run."""
+    done = pytester.runpytest_subprocess(
+        f"--byoc-target={FIXTURES / 'targets' / 'dying.py'}:{how}", f"--byoc-ir={ir}",
+        f"--byoc-python={PYTHON}", "--byoc-report=out", "--byoc-level=smoke", timeout=600,
+    )
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    failed = done.parseoutcomes()["failed"]
+    assert DYING <= failed < 3 * DYING
+    done.stdout.fnmatch_lines([
+        f"*no graph has come to a result, and {DYING} tests in a row failed only by causes *",
+    ])
+    report = report_of(pytester)
+    assert len(report["causes"]) == 1 and len(report["causes"][0]["operators"]) > 3
+    assert all(f["outcome"] == outcome and cause in f["message"] for f in report["failures"])

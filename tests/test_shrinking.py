@@ -6,12 +6,15 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from pytest_byoc.config.effort import Effort
+from pytest_byoc.core.finding import WRONG_RESULT, Finding
 from pytest_byoc.core.graph import Graph, TensorType
-from pytest_byoc.examination.outcome import ConformanceFailure
+from pytest_byoc.examination.examiner import Examiner
+from pytest_byoc.examination.outcome import PASS, ConformanceFailure, Verdict
 from pytest_byoc.examination.signature import traits
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.plain import differences
@@ -20,6 +23,7 @@ from pytest_byoc.generation.shrink_steps import reduce
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.reference_kernels import KERNELS, Bounded
 from pytest_byoc.suite.session import TargetSession
+from pytest_byoc.suite.shrinking import Shrinking
 
 from .conftest import FIXTURES, declaration, make_settings
 
@@ -210,3 +214,39 @@ def test_a_kernel_that_raises_for_smaller_graphs_loses_no_failure(
         assert "raised ValueError (too small)" in note
     finally:
         session.close()
+
+
+class _Examiner:
+    """A stand-in for an examiner: graphs fail, but those of one operator fail with TVM alone too."""
+
+    def __init__(self) -> None:
+        self.brief: list[Graph] = []
+        self.full: list[Graph] = []
+
+    def look_briefly(self, graph: Graph, effort: Effort) -> Verdict:
+        self.brief.append(graph)
+        return _verdict(graph, failed=True)
+
+    def examine(self, graph: Graph, effort: Effort) -> Verdict:
+        self.full.append(graph)
+        return _verdict(graph, failed=len(graph.nodes) > self.of_tvm)
+
+    #: The number of operators up to which TVM alone fails too.
+    of_tvm = 0
+
+
+def _verdict(graph: Graph, failed: bool) -> Verdict:
+    wrong = Finding("numerics", WRONG_RESULT, "compare", "wrong-value", "output 0 is wrong.")
+    return Verdict(graph, WRONG_RESULT if failed else PASS, (wrong,) if failed else ())
+
+
+@pytest.mark.parametrize("of_tvm, left", [(0, 1), (1, 2)])
+def test_smaller_graphs_are_examined_briefly_and_the_smallest_in_full(of_tvm: int, left: int) -> None:
+    """Where TVM alone fails with the smallest too, all are examined in full."""
+    examiner = _Examiner()
+    examiner.of_tvm = of_tvm
+    original = _verdict(holding("exp", "add", nodes=5), failed=True)
+    shrunk, finished = Shrinking(cast(Examiner, examiner), IR, original, lambda verdict: None).run()
+    assert len(shrunk.graph.nodes) == left and finished
+    assert len(examiner.brief) > 2
+    assert examiner.full == [shrunk.graph] if not of_tvm else len(examiner.full) > 2

@@ -13,7 +13,7 @@ from ..core.names import folder_name
 from ..examination.decision import causes
 from ..examination.description import Description
 from ..examination.examiner import Examiner
-from ..examination.outcome import ConformanceFailure, Verdict
+from ..examination.outcome import HANG, ConformanceFailure, Verdict
 from ..gate.excuses import Excuses
 from ..record.listed import Excused, Failure, failure_id
 from ..record.sighting import Look, Sighting, blamed, cells_of
@@ -53,6 +53,8 @@ class Failures:
         #: Position, among all tests of the session, and id of the running test of a shard.
         self.place = (0, "")
         self._excused: set[tuple[str, str, bytes]] = set()
+        #: The id of the first failure by a hang, of which reproduce.py was tried; "" if there is none.
+        self._tried_hang = ""
 
     @property
     def _ir(self) -> str:
@@ -130,6 +132,8 @@ class Failures:
         saved: files that the new bundle replaces. beside, repeat: see `fail`. origin: see `excused`."""
         original = verdict
         enough = bool(self._known.why_enough())
+        # Each smaller graph would cost the limit too. Without any result yet, the graph is a simple one.
+        enough |= original.outcome == HANG and not self._known.has_result
         shrinking = Shrinking(self._examiner, self._ir, original, self._known.recognise)
         # A graph of the corpus keeps its own bundle, even if its failure is known.
         known = None if from_corpus else shrinking.known()
@@ -150,7 +154,7 @@ class Failures:
             known = self._known.recognise(verdict)
         failure, new = self._record.fail(verdict, case, original.graph, known)
         self.saw(original, case, origin, failure, verdict, recognisable=not from_corpus)
-        self._known.note(tells_something=new)
+        self._known.note(new, original.outcome)
         where = f"{case}, at first in {found_in}" if found_in else case
         if new:
             folder = self.folder(failure.id + (corpus.MODEL if repeat else ""))
@@ -210,6 +214,11 @@ class Failures:
         def attempt(script: Path) -> str:
             if finding.check not in failure_bundle.REPRODUCED:
                 return ""  # The script itself says that it does not show this failure.
+            if finding.outcome == HANG:
+                if self._tried_hang:
+                    which = f"that of {self._tried_hang} was"
+                    return f"reproduce.py was not tried, since a hang takes long; {which}"
+                self._tried_hang = failure.id
             tried = Trial(self._declaration.python, self._settings.timeout, self._settings.memory_bytes)
             try:
                 failure.tried = trial.note(tried.run(script), finding, failure.command)

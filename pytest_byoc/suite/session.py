@@ -142,6 +142,7 @@ class TargetSession:
         if (case, graph.digest) not in self._counted:
             self._counted[case, graph.digest] = None
             self.record.add(verdict, case)
+        self.known.see(verdict)
         self._observer.examined(verdict)
         return verdict
 
@@ -156,7 +157,7 @@ class TargetSession:
         if verdict.failed and not self.failures.excused(verdict, case):
             self.failures.fail(verdict, case, shrink)
         if verdict.outcome == PASS:
-            self.known.note(tells_something=True)
+            self.known.note(True, PASS)
         return verdict
 
     # --- several graphs in one module ----------------------------------------------------------

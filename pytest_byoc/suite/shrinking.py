@@ -38,6 +38,8 @@ class Shrinking:
     recognised: Callable[[Verdict], Failure | None]
     #: Messages on smaller graphs that could not be judged.
     unjudged: list[str] = field(default_factory=list)
+    #: Whether TVM alone is left out of examinations.
+    _briefly: bool = False
 
     def known(self) -> Failure | None:
         """Returns the known failure that explains the original verdict, or None. If the graph has
@@ -58,16 +60,26 @@ class Shrinking:
     def run(self) -> tuple[Verdict, bool | None]:
         """Returns the verdict on the smallest graph found, and whether there was time to try all
         smaller ones. Returns the original verdict and None if the smallest graph fails only by
-        chance."""
-        reduced = reduce(self.original.graph, self._fails, self.ir, known=self._is_known)
-        shrunk = self._explained(self._examined(reduced.graph))
-        return (shrunk, reduced.finished) if shrunk.fails_like(self.original) else (self.original, None)
+        chance.
+
+        While graphs become smaller, TVM alone is not asked whether it fails in the same way. If it turns
+        out that it does for the smallest one, shrinking begins again with everything on each graph."""
+        for briefly in (True, False):
+            self._briefly = briefly
+            reduced = reduce(self.original.graph, self._fails, self.ir, known=self._is_known)
+            self._briefly = False
+            shrunk = self._explained(self._examined(reduced.graph))
+            if shrunk.fails_like(self.original):
+                return shrunk, reduced.finished
+        return self.original, None
 
     def _examined(self, graph: Graph) -> Verdict:
         """Returns the verdict on a graph; of several failures, the one that is being shrunk comes
         first."""
         check = self.original.findings[0].check
-        return _by_check(self.examiner.examine(graph, plan.again(check)), check)
+        effort = plan.again(check)
+        look = self.examiner.look_briefly if self._briefly else self.examiner.examine
+        return _by_check(look(graph, effort), check)
 
     def _explained(self, verdict: Verdict) -> Verdict:
         """Returns a crash verdict whose message names a write outside a buffer, if malloc's checks
