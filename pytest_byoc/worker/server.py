@@ -195,9 +195,12 @@ def _warm_up(role: Any, memory: int) -> None:
     if steps is None:
         return
     listener = warming.Listener()
-    job = partial(warming.report_imports, frozenset(sys.modules), steps)
-    ForkServer(listener, memory).run(job, warming.LIMIT)
-    warming.import_all(listener.messages)
+    server = ForkServer(listener, memory)
+    server.run(partial(warming.report_imports, frozenset(sys.modules), steps), warming.LIMIT)
+    names = warming.reported(listener.messages)
+    server.run(partial(warming.report_traces, names), warming.LIMIT)
+    if warming.leaves_no_traces(listener.messages):
+        warming.import_all(names)
 
 
 def _serve_runner(control: socket.socket, config: Mapping[str, Any], stream: Iterator[Any]) -> None:

@@ -2,14 +2,16 @@
 
 Many partition functions import their codegen when they are called first, and parts of TVM are imported
 when they are used first: tens of milliseconds in every child. So a first child partitions and builds the
-simplest graph, and reports the modules that it has imported; the worker then imports them too. Nothing
-else of what that child did reaches the worker.
+simplest graph, and reports the modules that it has imported; a second child tries what importing them
+leaves, and the worker imports them too if that is nothing. What the children did does not reach it.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Callable
@@ -62,16 +64,31 @@ def report_imports(
         reporter.send({"fact": "imported", "executor": None, "value": value})
 
 
-def import_all(messages: Iterable[Any]) -> None:
-    """Imports the modules that were reported last.
-
-    None are imported if a thread was running then: it might be started by one of them, and children
-    that are forked beside threads can hang.
-    """
+def reported(messages: Iterable[Any]) -> list[str]:
+    """Returns the names that were reported last; none if a thread was running then, which one of the
+    modules might have started: children that are forked beside threads can hang."""
     reports = [m["value"] for m in messages if m.get("fact") == "imported"]
-    if not reports or reports[-1]["threads"]:
-        return
-    for name in reports[-1]["names"]:
+    return reports[-1]["names"] if reports and not reports[-1]["threads"] else []
+
+
+def import_all(names: Iterable[str]) -> None:
+    for name in names:
         # A module may be importable only as the first child imported it.
         with suppress(Exception):
             importlib.import_module(name)
+
+
+def report_traces(names: Iterable[str], reporter: Reporter) -> None:
+    """Imports modules, and sends whether that leaves anything.
+
+    A job of a second child. Temporary files of a module that the worker imports would outlive the jobs,
+    and hide that artifacts depend on them.
+    """
+    import_all(names)
+    traces = bool(os.listdir(tempfile.gettempdir())) or running_threads() > 0
+    reporter.send({"fact": "traces", "executor": None, "value": traces})
+
+
+def leaves_no_traces(messages: Iterable[Any]) -> bool:
+    """Returns whether a child has reported that importing leaves nothing."""
+    return [m["value"] for m in messages if m.get("fact") == "traces"] == [False]
