@@ -1,6 +1,6 @@
 """Measures a session on a broken target of four operators: what it costs, and which causes it tells.
 
-    python benchmarks/broken.py --ir relay --python PATH [--level standard] [--xdist 2]
+    python benchmarks/broken.py --ir relay --python PATH [--level standard] [--option=-n2]
 
 The target is example_c with four operators only and one fault of fixtures/faults in each. It stands for
 the first session of somebody who writes a codegen: nearly everything fails, and what is wanted is the

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..checks import CHECKS
 from ..config import plan
 from ..config.declarations import TargetDeclaration
 from ..config.effort import Effort
@@ -25,6 +24,7 @@ from .ahead import Ahead, threads
 from .client import WorkerError
 from .decision import decide
 from .description import Description
+from .gathering import MAY_BE_TVMS
 from .lane import Examination, TargetLane
 from .limited_dict import LimitedDict
 from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
@@ -36,8 +36,6 @@ from .subject import Subject
 from .time_limit import TimeLimit
 from .workers import Workers
 
-#: The checks of which findings are withdrawn where TVM alone fails in the same way.
-_MAY_BE_TVMS = frozenset(check.id for check in CHECKS if check.tvm_too or check.variants is not None)
 #: The operators of the graphs with which every partition function is tried first.
 _SIMPLEST = ("nn.relu", "add")
 #: The number of verdicts that are kept.
@@ -242,7 +240,7 @@ class Examiner:
         in_full = self._verdict(seen.graph, effort.in_full())
         if in_full.outcome != PASS:
             return in_full
-        if effort.asks_tvm or not (failing := {f.check for f in seen.findings} & _MAY_BE_TVMS):
+        if effort.asks_tvm or not (failing := {f.check for f in seen.findings} & MAY_BE_TVMS):
             return seen
         with_tvm = self._verdict(seen.graph, replace(effort.apart(), asks_tvm=True))
         withdrawn = {text.partition(":")[0] for text in with_tvm.not_checked}

@@ -357,6 +357,8 @@ def _described(opened: OpenEvidence) -> OpenGraph:
 
 
 _TVM_TOO_CHECKS = frozenset(check.id for check in CHECKS if check.tvm_too)
+#: The checks of which `_attribute` withdraws findings where TVM alone fails in the same way.
+MAY_BE_TVMS = _TVM_TOO_CHECKS | {check.id for check in CHECKS if check.variants is not None}
 
 
 def _maybe_of_tvm(judgement: Judgement) -> set[str]:

@@ -28,8 +28,8 @@ _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
 AT_ONCE = 300
 #: The number of graphs from which on several workers partition them, and of parts that they are cut into.
 _MANY, _PARTS = 100, 6
-#: The number of processes that may die before a graph with a region was partitioned. After that only
-#: single graphs are partitioned before they are examined: the target dies on all that it offloads.
+#: The number of processes that may die before a graph with a region was partitioned. After that no
+#: survey of several graphs is made, and each test examines its own: the target dies on all it offloads.
 _DEATHS = 4
 #: The number of graphs that share a process after one has died, at least.
 _FEW = 8
@@ -101,7 +101,7 @@ class Partitions:
         self._peers = peers or Peers()
         self._known = LimitedDict[bytes, Partition | None](KEPT)
         self._at_once = 0
-        #: Whether a graph with a region was partitioned, and how many processes had died before.
+        #: Whether a graph with a region was partitioned, and how many processes have died.
         self._lives, self._deaths = False, 0
         #: The names of composites of a target that has no pattern table; set by `patterns`.
         self.without_table: list[str] = []
@@ -156,6 +156,7 @@ class Partitions:
             wave = left if together else left[:at_once]
             known = {n: self._peers.answer(questions[n]) for n in wave}
             answers.update((n, message) for n, message in known.items() if message is not None)
+            self._lives = self._lives or any(m and m["value"].get("regions") for m in known.values())
             some = [n for n, message in known.items() if message is None]
             size = min(at_once, -(-len(some) // _PARTS)) if together else at_once
             parts = [some[first : first + size] for first in range(0, len(some), size)]

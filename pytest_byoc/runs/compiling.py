@@ -114,6 +114,7 @@ class Compiler:
     def _joined(self, paths: Sequence[str], cc: str, options: list[str]) -> list[str]:
         """Returns the files with an object in place of sources that compile as one, where the first was."""
         groups: dict[tuple[Any, ...], list[str]] = {}
+        empty: list[str] = []
         texts: dict[str, bytes] = {}
         for path in paths:
             ending = os.path.splitext(path)[1]
@@ -123,11 +124,10 @@ class Compiler:
                 text = texts[path] = f.read()
             if text.strip() == _NOTHING:
                 # TVM writes it for a module without functions of its own.
-                groups.setdefault((), []).append(path)
+                empty.append(path)
             elif not _LEAKS.search(text) and not _TAKES_IN.search(text):
                 includes = _INCLUDES.findall(text) if self._as_one else [path]
                 groups.setdefault((ending, *includes), []).append(path)
-        empty = groups.pop((), [])
         files = list(paths)
         for (ending, *_), group in groups.items():
             if len(group) + len(empty) < 2:

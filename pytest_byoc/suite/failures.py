@@ -214,10 +214,11 @@ class Failures:
         def attempt(script: Path) -> str:
             if finding.check not in failure_bundle.REPRODUCED:
                 return ""  # The script itself says that it does not show this failure.
+            if finding.outcome == HANG and self._tried_hang:
+                which = f"that of {self._tried_hang} was"
+                failure.tried = f"reproduce.py was not tried, since a hang takes long; {which}"
+                return failure.tried
             if finding.outcome == HANG:
-                if self._tried_hang:
-                    which = f"that of {self._tried_hang} was"
-                    return f"reproduce.py was not tried, since a hang takes long; {which}"
                 self._tried_hang = failure.id
             tried = Trial(self._declaration.python, self._settings.timeout, self._settings.memory_bytes)
             try:

@@ -33,8 +33,9 @@ class KnownFailures:
     examiner: Examiner
     record: TargetRecord
     most: int
-    #: Number of tests since the last one that passed or failed by a new cause; with hangs three times.
+    #: Number of tests since the last one that passed or failed by a new cause.
     _in_a_row: int = 0
+    #: The same number, in which a hang counts three times.
     _dying: int = 0
     #: Whether a graph has come to a result.
     has_result: bool = False

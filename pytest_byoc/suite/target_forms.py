@@ -55,9 +55,8 @@ class TargetForms:
         """Returns the form in which the target offloads the operator's default case: () if it
         offloads the case unchanged, or in no form."""
         if operator in self._session.operators and operator not in self._known:
+            self.look_at([operator])
             self._known.add(operator)
-            if self._refusals is None and self._refused([operator]):
-                self._determine()
             if operator in (self._refusals or {}) and operator not in self._forms:
                 self._look_closer(operator)
         return self._forms.get(operator, ())

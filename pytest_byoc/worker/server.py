@@ -173,8 +173,9 @@ def serve(fd: int) -> None:
         return
     stacks.come_before_tvm()
     native_stack.load(config.get("native_stack", ""))
-    server = ForkServer(control, int(config.get("memory", 0)))
-    _warm_up(role, int(config.get("memory", 0)))
+    memory = int(config.get("memory", 0))
+    server = ForkServer(control, memory)
+    _warm_up(role, memory)
     _leave_alone_what_exists()
     for message in stream:
         try:
@@ -198,6 +199,8 @@ def _warm_up(role: Any, memory: int) -> None:
     server = ForkServer(listener, memory)
     server.run(partial(warming.report_imports, frozenset(sys.modules), steps), warming.LIMIT)
     names = warming.reported(listener.messages)
+    if not names:
+        return
     server.run(partial(warming.report_traces, names), warming.LIMIT)
     if warming.leaves_no_traces(listener.messages):
         warming.import_all(names)
