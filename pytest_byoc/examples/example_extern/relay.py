@@ -19,6 +19,8 @@ from tvm.relay.dataflow_pattern import is_op, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 from tvm.script import tir as T
 
+from pytest_byoc.examples.merging import MergeRegions
+
 from .library import compiled
 from .steps import Region, Step, Tensor, Unsupported, elementwise, matmul, script
 
@@ -106,7 +108,7 @@ def partition_for_example_extern(
         relay.transform.InferType(),
         # Without tuples: those alone would become regions that compute nothing.
         relay.transform.AnnotateTarget(NAME, include_non_call_ops=False),
-        relay.transform.MergeCompilerRegions(),
+        MergeRegions(),
         relay.transform.PartitionGraph(bind_constants=False),
         relay.transform.InferType(),
     ]

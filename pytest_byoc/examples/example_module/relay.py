@@ -7,6 +7,8 @@ from typing import Any, Mapping
 import tvm
 from tvm import relay
 
+from pytest_byoc.examples.merging import MergeRegions
+
 NAME = "example_module"
 
 
@@ -22,7 +24,7 @@ def partition(mod: tvm.IRModule, functions: Mapping[str, Any]) -> tvm.IRModule:
         relay.transform.InferType(),
         # Without tuples: those alone would become regions that compute nothing.
         relay.transform.AnnotateTarget(NAME, include_non_call_ops=False),
-        relay.transform.MergeCompilerRegions(),
+        MergeRegions(),
         relay.transform.PartitionGraph(),
         relay.transform.InferType(),
     ]

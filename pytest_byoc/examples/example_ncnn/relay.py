@@ -9,6 +9,8 @@ from tvm import relay
 from tvm.relay.dataflow_pattern import is_constant, is_op, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 
+from pytest_byoc.examples.merging import MergeRegions
+
 from .c_source import FUNCTION, MISSING, Region, generate
 from .layers import Call, Layer, Tensor, layer_of
 
@@ -84,7 +86,7 @@ def partition_for_example_ncnn(mod: tvm.IRModule) -> tvm.IRModule:
         relay.transform.InferType(),
         # Tuples stay outside: no layer reads or returns one, and a region of tuples alone has no net.
         relay.transform.AnnotateTarget(NAME, include_non_call_ops=False),
-        relay.transform.MergeCompilerRegions(),
+        MergeRegions(),
         relay.transform.PartitionGraph(),
         relay.transform.InferType(),
     ]

@@ -9,6 +9,8 @@ from tvm import relay
 from tvm.relay.dataflow_pattern import is_op, is_tuple, is_tuple_get_item, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 
+from pytest_byoc.examples.merging import MergeRegions
+
 from .c_source import generate
 from .net import DTYPES, Net, Tensor, Type, constant
 from .operators import OPERATORS, layers_of
@@ -80,7 +82,7 @@ def partition_for_example_openvino(mod: tvm.IRModule) -> tvm.IRModule:
         relay.transform.InferType(),
         # Without tuples: those in no composite would become regions that compute nothing.
         relay.transform.AnnotateTarget(NAME, include_non_call_ops=False),
-        relay.transform.MergeCompilerRegions(),
+        MergeRegions(),
         relay.transform.PartitionGraph(),
         relay.transform.InferType(),
     ]

@@ -9,6 +9,8 @@ from tvm import relay, te
 from tvm.relay.dataflow_pattern import is_op, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 
+from pytest_byoc.examples.merging import MergeRegions
+
 from .backend import Backend, Tensor, accepts
 
 
@@ -32,7 +34,7 @@ def partition(backend: Backend, mod: tvm.IRModule) -> tvm.IRModule:
         relay.transform.InferType(),
         # Without tuples: those alone would become regions that compute nothing.
         relay.transform.AnnotateTarget(backend.target_name, include_non_call_ops=False),
-        *([relay.transform.MergeCompilerRegions()] if backend.merges else []),
+        *([MergeRegions()] if backend.merges else []),
         # Weights stay with TVM, which passes them at each call.
         relay.transform.PartitionGraph(bind_constants=False),
         relay.transform.InferType(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ...core.graph import Graph, TensorType
@@ -9,10 +10,10 @@ from ...operators import OPERATORS
 from ...operators.record import Attrs
 from ..boundary import large_shape
 from ..builder import Builder
-from .expressions import Row, Value, add_table, call, constant, first, host, node, row, second, two, x
+from .expressions import Field, Row, Value, add_table, call, constant, first, host, node, row, second, two, x
 from .vocabulary import BINARY, UNARY, Unavailable, Vocabulary, structure
 
-_SHAPE, _ROW = (2, 3, 5), (5,)
+_SHAPE, _ROW, _EVEN = (2, 3, 5), (5,), (4, 3)
 _T = TensorType(_SHAPE, "float32")
 
 
@@ -227,10 +228,35 @@ def _regions_of_several_sizes() -> list[Row]:
     return [row(*map(host, values))]
 
 
+def _permuted(value: Value) -> Value:
+    halves = node("split", value, indices_or_sections=2, axis=0)
+    return node("concatenate", Field(halves, 1), Field(halves, 0), axis=0)
+
+
+def _joined(value: Value) -> Value:
+    both = node("concatenate", value, x(*_EVEN), axis=0)
+    return Field(node("split", both, indices_or_sections=2, axis=0), 1)
+
+
+def _viewed(value: Value) -> Value:
+    return call("reshape", call("reshape", value, newshape=_EVEN[::-1]), newshape=_EVEN)
+
+
+def _met_again() -> Iterator[Row]:
+    """A value meets what was made of it by way of operators that may be left to TVM, or of tuples, which
+    may be in no region. A region that held both would depend on itself (classes 2, 34)."""
+    for way in (host, _permuted, _joined, _viewed):
+        value = first(x(*_EVEN, low=0.5, high=2.0))
+        yield row(two(value, way(value)), needs=())
+        yield row(two(way(second(value)), value), needs=())
+        yield row(two(value, second(way(second(value)))), value, needs=())
+
+
 def register() -> None:
     """Adds the structures of this file."""
     value = first(x(*_SHAPE))
     add_table("host_between", [second(host(value))], in_full=True)
+    add_table("met_again", _met_again(), in_full=True)
     add_table("diamond", [two(second(value), value)], in_full=True)
     add_table("forms_that_take_a_while", _forms_that_take_a_while(), in_full=True)
     add_table("read_again_behind_each", _read_again())

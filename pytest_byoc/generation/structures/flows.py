@@ -19,6 +19,7 @@ from .vocabulary import (
     AT_HOST,
     BINARY,
     BINARY_1,
+    ROLES,
     UNARY,
     UNARY_1,
     UNARY_2,
@@ -168,10 +169,11 @@ def _covering(name: str) -> tuple[_Flow, ...]:
 
 
 def _flows(name: str, b: Builder, v: Vocabulary) -> Graph:
-    """Returns one graph of the flows whose operators the target offloads."""
+    """Returns one graph of the flows for whose roles the target offloads operators. Views, concatenations and
+    splits may be left to TVM: a value then leaves a region and comes back in another form."""
     flows, outputs = _covering(name), list[str]()
     for flow in flows:
-        if all(v.has(step.kind) for step in flow.steps):
+        if all(v.has(step.kind) if step.kind in ROLES else step.kind in v.tested for step in flow.steps):
             outputs += _add(flow, b, v)
     if not outputs:
         needed = {step.kind for flow in flows for step in flow.steps} & {_VIEW, _JOIN, _SPLIT}
