@@ -171,3 +171,8 @@ def test_after_a_hang_the_other_graphs_get_less_time() -> None:
     worker = Hanging("add")
     Partitions(worker, limit=TimeLimit(30.0)).survey(GRAPHS)  # type: ignore[arg-type]
     assert worker.limits[0] is None and worker.limits[-1] == FLOOR
+
+
+def test_a_whole_model_has_a_longer_limit() -> None:
+    limit = TimeLimit(30.0)
+    assert [limit.of(nodes) for nodes in (0, 100, 101, 430)] == [30.0, 30.0, 60.0, 150.0]

@@ -77,7 +77,10 @@ OPTIONS: tuple[Option, ...] = (
         default_help="1 at smoke, 8 at standard, 60 at full",
     ),
     Option("max-nodes", "largest number of operators in a random graph", "N", "count", "5"),
-    Option("timeout", "time limit for each stage of the examination of a graph", "SECONDS", "number", "30"),
+    Option(
+        "timeout", "time limit for each stage of the examination of a graph, once for each 100 nodes",
+        "SECONDS", "number", "30",
+    ),
     Option(
         "memory", "limit of the address space for the examination of a graph; 0: no limit", "MIB",
         "mebibytes", "4096",

@@ -97,18 +97,22 @@ class Gatherer:
 
     def _run(self, evidence: Evidence, job: Job, effort: Effort) -> Judgement:
         """Has the artifacts run where they run, and judges the evidence. Raises DeviceLost."""
-        play(evidence.target, self._workers.loader, self._limit.seconds)
+        play(evidence.target, self._workers.loader, self._seconds(job))
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts and not self._workers.by_runner:
             self._load(evidence, job, artifacts)
         elif artifacts:
-            measure(self._workers, job, evidence, self._limit.seconds)
+            measure(self._workers, job, evidence, self._seconds(job))
         if evidence.target.left_running or evidence.loader.left_running:
             evidence.left_by_tvm = self._left_by_tvm(job)
         judgement = judge(evidence)
         if effort.asks_tvm and (judgement.findings or evidence.troubled):
             judgement = self._attribute(evidence, job, judgement, effort.with_llvm)
         return judgement
+
+    def _seconds(self, job: Job) -> float:
+        """Returns the time limit of a stage on the graph of a job."""
+        return self._limit.of(len(job["graph"]["nodes"]))
 
     def _new_folder(self) -> Path:
         self._scratch = self._scratch or Scratch()
@@ -161,7 +165,7 @@ class Gatherer:
         graphs.
         """
         workers, graph, llvm = self._workers, subject.graph, effort.with_llvm
-        workers.target.submit(job, self._limit.seconds)
+        workers.target.submit(job, self._seconds(job))
         report = workers.target.wait_for("regions")
         for _, kept in report.facts("kept"):
             graph = only(graph, kept["positions"])
@@ -210,7 +214,7 @@ class Gatherer:
 
     def _load(self, evidence: Evidence, job: Job, artifacts: dict[str, str]) -> None:
         """Loads and runs the artifacts in the loader, and in the companions before and after it."""
-        workers, companions, limit = self._workers, self._companions, self._limit.seconds
+        workers, companions, limit = self._workers, self._companions, self._seconds(job)
         passed_on = evidence.target.passed_on()
         behind = passed_on.pop("together", {})
         if evidence.target.died is None:
@@ -220,13 +224,13 @@ class Gatherer:
             companions.load_without_files(job, artifacts, evidence, limit)
         checks = selection.loaded(job["checks"], evidence.host_runs_some)
         entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "passed_on": passed_on}
-        workers.loader.submit({**entries, "deterministic": workers.deterministic}, self._limit.seconds)
+        workers.loader.submit({**entries, "deterministic": workers.deterministic}, limit)
         evidence.loader = workers.loader.collect()
         evidence.runtime_only = bool(workers.loader.description.get("runtime_only"))
         self._limit.learn(evidence.loader)
-        companions.run_guarded(job, artifacts, evidence, self._limit.seconds)
+        companions.run_guarded(job, artifacts, evidence, limit)
         measure(workers, job, evidence, limit)
-        companions.supersede(artifacts, evidence, self._limit.seconds)
+        companions.supersede(artifacts, evidence, limit)
 
     def describe(self, graph: Graph, constants: Any, stages: Sequence[str], module: str | None) -> JobReport:
         """Returns the target worker's report with texts on a graph (`worker/describing.py`).
@@ -238,7 +242,7 @@ class Gatherer:
             "kind": "describe", "graph": graph.to_dict(), "constants": constants, "stages": list(stages),
             "executors": self._workers.executors, **({} if module is None else {"module": module}),
         }
-        self._workers.target.submit(job, self._limit.seconds)
+        self._workers.target.submit(job, self._limit.of(len(graph.nodes)))
         return self._workers.target.collect()
 
     # --- whose fault it is ---------------------------------------------------------------------
@@ -300,7 +304,7 @@ class Gatherer:
         if not path:
             return said
         report = runs_of(path, executor, job["inputs"])
-        play(report, workers.loader, self._limit.seconds, of_llvm=True)
+        play(report, workers.loader, self._seconds(job), of_llvm=True)
         return report
 
     def _left_by_tvm(self, job: Job) -> frozenset[str]:
@@ -343,7 +347,7 @@ class Gatherer:
         loader = self._companions.loader_without_libraries(evidence) or workers.loader
         checks = selection.loaded_of_llvm(job["checks"])
         entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "passed_on": passed_on}
-        loader.submit({**entries, "of_llvm": True}, self._limit.seconds)
+        loader.submit({**entries, "of_llvm": True}, self._seconds(job))
         return loader.collect()
 
 

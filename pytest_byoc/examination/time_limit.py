@@ -8,6 +8,11 @@ from ..core.job_report import JobReport
 #: FLOOR seconds.
 FACTOR, FLOOR = 20.0, 3.0
 
+#: The nodes of a graph for which there is one limit. Graphs of the suite have fewer; a whole model has
+#: several times the limit, because passes of TVM need more than linear time (PartitionGraph in Relay 19 s
+#: for a DenseNet of 124 regions).
+NODES = 100
+
 
 class TimeLimit:
     """The time limit of a stage, which is shortened once a stage has hung.
@@ -32,6 +37,10 @@ class TimeLimit:
         that hangs on an operator would otherwise cost the full limit for each of its cases.
         """
         return min(self._timeout, max(FLOOR, FACTOR * self._longest)) if self._hung else self._timeout
+
+    def of(self, nodes: int) -> float:
+        """Returns the limit in seconds for a graph of so many nodes: once for each `NODES` of them."""
+        return self.seconds * max(1, -(-nodes // NODES))
 
     def learn(self, report: JobReport, of_several: bool = False) -> None:
         """Notes the durations of a job's stages, and whether one hung.
