@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import Any
 
 from .graph import Graph, Node, Source
 
@@ -34,6 +36,11 @@ def union(graphs: Sequence[Graph]) -> Graph:
     return Graph(tuple(inputs), tuple(constants), tuple(nodes), tuple(outputs))
 
 
+def named_apart(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns values of several graphs by their names in the union. values: by name, for each graph."""
+    return {"g%d_%s" % (i, name): value for i, own in enumerate(values) for name, value in own.items()}
+
+
 def _position(value: str) -> int:
     return int(value[1 : value.index("_")])
 
@@ -56,3 +63,10 @@ def positions(whole: Graph) -> list[int]:
 def split(whole: Graph) -> dict[int, Graph]:
     """Returns the graphs of a union by position; values keep their names in the union."""
     return {i: only(whole, (i,)) for i in positions(whole)}
+
+
+def in_turn(values: Sequence[Any], counts: Sequence[int]) -> Iterator[list[Any]]:
+    """Yields lists of as many values as `counts` says, one behind the other."""
+    left = iter(values)
+    for count in counts:
+        yield list(islice(left, count))

@@ -20,6 +20,7 @@ from .client import Worker
 from .lane import Questions, TargetLane
 from .limited_dict import LimitedDict
 from .time_limit import TimeLimit
+from .together import SIZE, TOGETHER, TRIAL, Reading, Together
 
 #: Common operators, of which most targets offload at least one.
 _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
@@ -33,7 +34,8 @@ _MANY, _PARTS = 100, 6
 _DEATHS = 4
 #: The number of graphs that share a process after one has died, at least.
 _FEW = 8
-#: The name of the activity of `survey`.
+#: The kind of the jobs of `survey`, and the name of its activity.
+_SURVEY = "partitions"
 PARTITIONING = "partitioning graphs to find out what the target offloads"
 #: The number of partitions that are kept. It exceeds the number of all systematic cases, which are
 #: surveyed together and examined later.
@@ -100,6 +102,9 @@ class Partitions:
         self._activity = activity or Activity()
         self._peers = peers or Peers()
         self._known = LimitedDict[bytes, Partition | None](KEPT)
+        self._together = Together()
+        #: The digests of the graphs that were partitioned together with others alone.
+        self._doubtful: set[bytes] = set()
         self._at_once = 0
         #: Whether a graph with a region was partitioned, and how many processes have died.
         self._lives, self._deaths = False, 0
@@ -120,10 +125,12 @@ class Partitions:
         new = {k: g for k, g in keyed if k not in self._known}
         partitions = {k: self._known[k] for k, _ in keyed if k not in new}
         with self._activity.during(PARTITIONING, len(new)):
-            messages = self._each(list(new.values()), "partitions", "regions")
+            messages = self._each(list(new.values()), _SURVEY, "regions")
         for (key, graph), message in zip(new.items(), messages):
             partitions[key] = None if message is None else Partition.from_fact(graph, message["value"])
             self._known[key] = partitions[key]
+            if message is not None and message["fact"] == TOGETHER:
+                self._doubtful.add(key)
         return [partitions[k] for k, _ in keyed]
 
     def learn(self, graphs: Sequence[Graph], report: JobReport) -> None:
@@ -150,36 +157,72 @@ class Partitions:
         answers: dict[int, dict[str, Any] | None] = {}
         most = at_once = self._several() if len(graphs) > 1 else 1
         left = self._peers.beginning_elsewhere(range(len(graphs)))
+        # The numbers of graphs that are not partitioned together with others.
+        singly = set[int]() if kind == _SURVEY and len(graphs) > _MANY and most > 1 else set(left)
         while left and not (len(graphs) > 1 and self._dies):
-            together = self._ahead is not None and self._ahead.is_on and len(left) > _MANY
+            parallel = self._ahead is not None and self._ahead.is_on and len(left) > _MANY
             # Another process may have answered what comes later by then.
-            wave = left if together else left[:at_once]
-            known = {n: self._peers.answer(questions[n]) for n in wave}
+            wave = left if parallel else left[:at_once]
+            known = {n: self._told(questions[n]) for n in wave}
             answers.update((n, message) for n, message in known.items() if message is not None)
             self._lives = self._lives or any(m and m["value"].get("regions") for m in known.values())
             some = [n for n, message in known.items() if message is None]
-            size = min(at_once, -(-len(some) // _PARTS)) if together else at_once
-            parts = [some[first : first + size] for first in range(0, len(some), size)]
-            asked = [Questions(tuple(graphs[n] for n in part), kind, more) for part in parts]
+            if not singly and not self._together.tried and len(some) > TRIAL:
+                self._try_together([graphs[n] for n in some[:: len(some) // TRIAL][:TRIAL]])
+            size = min(at_once, -(-len(some) // _PARTS)) if parallel else at_once
+            parts = []
+            for first in range(0, len(some), size):
+                # The graphs that are partitioned together come first.
+                part = sorted(some[first : first + size], key=singly.__contains__)
+                parts.append((part, self._together.groups(len(part) - len(singly.intersection(part)))))
+            asked = [
+                Questions(tuple(graphs[n] for n in part), kind, dict(more, groups=groups))
+                for part, groups in parts
+            ]
             died = False
-            for part, report in zip(parts, self._reports(asked)):
-                said = {part[m["value"]["number"]]: m for m in report.messages if m.get("fact") == fact}
-                if report.left_running:
-                    # It is unknown which graph has started that program, so each is to be examined.
-                    said = {}
-                self._lives = self._lives or any(m["value"].get("regions") for m in said.values())
+            for (part, groups), report in zip(parts, self._reports(asked)):
+                reading = Reading(report, part, groups, fact)
+                if self._together.wrong or any(_differ(graphs[n], *facts) for n, *facts in reading.twice()):
+                    reading.withdraw_together()
+                    self._part_them(answers)
+                said = reading.answers
+                self._lives = self._lives or any(m and m["value"].get("regions") for m in said.values())
                 died |= report.died is not None
                 self._deaths += report.died is not None
-                begun = [number for _, number in report.facts("begun")]
-                done = len(part) if report.died is None else max(begun, default=0) + 1
-                answers.update((n, said.get(n)) for n in part[:done])
+                singly |= reading.again
+                answers.update(said)
                 for n, message in said.items():
-                    self._peers.tell(questions[n], message)
-                self._activity.step(PARTITIONING, done)
+                    if message is not None:
+                        self._peers.tell(questions[n], message)
+                self._activity.step(PARTITIONING, len(said))
             # Each process that dies has the graphs behind it sent again.
             at_once = max(min(_FEW, most), at_once // 2) if died else min(most, 2 * at_once)
             left = [n for n in left if n not in answers]
         return [answers.get(n) for n in range(len(graphs))]
+
+    def _told(self, question: Any) -> dict[str, Any] | None:
+        """Returns the answer that another process of the session has to a question; None if it has none."""
+        message = self._peers.answer(question)
+        return None if message and message["fact"] == TOGETHER and self._together.wrong else message
+
+    def _try_together(self, graphs: list[Graph]) -> None:
+        """Partitions graphs alone and together, and decides whether others are partitioned together."""
+        alone = self.report(graphs)
+        together = self.report(graphs, groups=[SIZE] * (len(graphs) // SIZE))
+        facts = {value["number"]: value for _, value in alone.facts("regions")}
+        found = [(n, value) for _, value in together.facts(TOGETHER) if (n := value["number"]) in facts]
+        same = bool(found) and not any(_differ(graphs[n], facts[n], value) for n, value in found)
+        self._together.decide(alone, together, same)
+
+    def _part_them(self, answers: dict[int, dict[str, Any] | None]) -> None:
+        """Forgets what was found out about graphs together, and partitions no more of them together."""
+        self._together.end()
+        for n, message in list(answers.items()):
+            if message is not None and message["fact"] == TOGETHER:
+                del answers[n]
+        for key in self._doubtful:
+            self._known.pop(key, None)
+        self._doubtful.clear()
 
     @property
     def _dies(self) -> bool:
@@ -250,12 +293,24 @@ class Partitions:
         """Returns the names of the composites in each partitioned graph; None where that fails."""
         return [None if c is None else c.composites for c in self.survey(graphs)]
 
-    def report(self, graphs: Sequence[Graph], kind: str = "partitions", **more: Any) -> JobReport:
+    def report(self, graphs: Sequence[Graph], kind: str = _SURVEY, **more: Any) -> JobReport:
         """Returns the worker's report on a job with several graphs.
 
         Its facts are numbered by the positions of the graphs. kind, more: of the job.
         """
         return Questions(tuple(graphs), kind, more).ask(self._worker, self._limit)
+
+
+def _differ(graph: Graph, one: Any, other: Any) -> bool:
+    """Returns whether two facts "regions" on a graph tell of different partitions.
+
+    The order of regions is that of TVM's map of functions, which says nothing.
+    """
+    found = []
+    for fact in (one, other):
+        regions = sorted(fact["regions"], key=lambda region: (region["calls"], region["composites"]))
+        found.append(Partition.from_fact(graph, {**fact, "regions": regions}))
+    return found[0] != found[1]
 
 
 def _no_such_table(declared: str, registered: list[str]) -> str:

@@ -238,6 +238,13 @@ class Modules(Protocol):
         functions get the suffix `_g<number>`. None where the modules can't be merged.
         """
 
+    def taken_apart(self, module: Any, counts: Sequence[int]) -> list[Any] | None:
+        """Returns for each of several independent graphs in a module a module with its part of main.
+
+        Each holds only the functions that its main calls, and serves to be inspected. counts: the
+        numbers of the graphs' outputs, which main returns as one tuple. None where main has no such form.
+        """
+
 
 class IR(Protocol):
     """One IR of TVM. `check_available` has to be called before anything else."""

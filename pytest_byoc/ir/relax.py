@@ -293,11 +293,7 @@ def calls_function(module: Any, function: Any) -> bool:
 
 def output_types(module: Any) -> list[str]:
     """Returns the types that TVM infers for main's outputs, as texts in the form of TensorType."""
-    return [_type(t) for t in _fields(_return_type(module["main"]))]
-
-
-def _return_type(function: Any) -> Any:
-    return function.ret_struct_info if hasattr(function, "ret_struct_info") else function.ret_ty
+    return [_type(t) for t in _fields(relax_modules.return_type(module["main"]))]
 
 
 def check_partitioned(module: Any) -> Any:
@@ -310,7 +306,7 @@ def main_type(module: Any) -> list[Type]:
     from tvm import relax
 
     main = main_of(module, relax.Function)
-    return [_main_type(t) for t in [*map(_type_of, main.params), _return_type(main)]]
+    return [_main_type(t) for t in [*map(_type_of, main.params), relax_modules.return_type(main)]]
 
 
 def _main_type(t: Any) -> Type:
@@ -368,7 +364,7 @@ def partition_facts(module: Any) -> dict[str, Any]:
             continue
         if has(attrs, "Composite"):
             composites.append(str(attrs["Composite"]))
-        returned = _fields(_return_type(function))
+        returned = _fields(relax_modules.return_type(function))
         given = [t for p in function.params for t in _fields(_type_of(p))]
         regions.append(
             {

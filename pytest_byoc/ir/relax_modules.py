@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ..core.union import in_turn
 from .relax_nodes import with_non_op_nodes as with_non_op_nodes
-from .shared import BYSTANDER, OTHER, attribute, reached_from_main, symbol_of
+from .shared import BYSTANDER, OTHER, attribute, only_reached, reached_from_main, symbol_of
 
 
 def reached(module: Any) -> set[str]:
@@ -36,6 +37,11 @@ def places(module: Any, names: Collection[str]) -> Counter[str]:
 def _name(var: Any) -> str:
     # TVM renamed the attribute between 0.25 and 0.27.
     return str(var.name if hasattr(var, "name") else var.name_hint)
+
+
+def return_type(function: Any) -> Any:
+    """Returns the type of a function's result."""
+    return function.ret_struct_info if hasattr(function, "ret_struct_info") else function.ret_ty
 
 
 def read_by_regions(module: Any, symbols: Sequence[str]) -> list[int]:
@@ -352,3 +358,43 @@ def through_json(module: Any) -> tuple[Any, bool]:
 def merged(modules: Mapping[int, Any]) -> Any:
     """Returns None: Relax infers types while a module is built, so merging would save no time."""
     return None
+
+
+def taken_apart(module: Any, counts: Sequence[int]) -> list[Any] | None:
+    """Returns a module for each of several graphs in one, see `interface.Modules.taken_apart`."""
+    import tvm
+    from tvm import relax
+
+    main = module["main"]
+    blocks = main.body.blocks if isinstance(main.body, relax.SeqExpr) else []
+    bindings = [b for block in blocks for b in block.bindings]
+    values = {b.var: b.value for b in bindings if isinstance(b, relax.VarBinding)}
+    returned: Any = getattr(main.body, "body", None)
+    while returned in values:
+        returned = values[returned]
+    is_whole = isinstance(returned, relax.Tuple) and len(returned.fields) == sum(counts)
+    if len(values) < len(bindings) or not is_whole:
+        return None
+    read = {var: list(relax.analysis.free_vars(value)) for var, value in values.items()}
+    others = {v: f for v, f in module.functions.items() if _name(v) != "main"}
+    types = return_type(main)
+    modules = []
+    for own, their in zip(in_turn(returned.fields, counts), in_turn(types.fields, counts)):
+        needed: set[Any] = set()
+        left: list[Any] = [var for expr in own for var in relax.analysis.free_vars(expr)]
+        while left:
+            var = left.pop()
+            if var not in needed:
+                needed.add(var)
+                left += read.get(var, [])
+        for var in values:
+            # What nothing reads belongs to the graph whose values it is made of.
+            if not needed.isdisjoint(read[var]):
+                needed.add(var)
+        block = relax.DataflowBlock([b for b in bindings if b.var in needed])
+        result, kind = (own[0], their[0]) if len(own) == 1 else (relax.Tuple(own), type(types)(their))
+        params = [p for p in main.params if p in needed]
+        part = relax.Function(params, relax.SeqExpr([block], result), kind, main.is_pure)
+        whole = tvm.IRModule({**others, tvm.ir.GlobalVar("main"): part})
+        modules.append(only_reached(whole, reached))
+    return modules

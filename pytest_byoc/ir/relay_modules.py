@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..core.union import in_turn
 from .relay_bystanders import bystanders as bystanders
 from .relay_bystanders import with_bystanders as with_bystanders
 from .relay_nodes import with_non_op_nodes as with_non_op_nodes
-from .shared import attribute, reached_from_main, symbol_of
+from .shared import attribute, only_reached, reached_from_main, symbol_of
 
 
 def reached(module: Any) -> set[str]:
@@ -295,6 +296,23 @@ def merged(modules: Mapping[int, Any]) -> Any:
     returned = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
     functions[relay.GlobalVar("main")] = relay.Function(params, returned)
     return relay.transform.InferType()(tvm.IRModule(functions))
+
+
+def taken_apart(module: Any, counts: Sequence[int]) -> list[Any] | None:
+    """Returns a module for each of several graphs in one, see `interface.Modules.taken_apart`."""
+    import tvm
+    from tvm import relay
+
+    body = module["main"].body
+    if not isinstance(body, relay.Tuple) or len(body.fields) != sum(counts):
+        return None
+    others = {v: f for v, f in module.functions.items() if v.name_hint != "main"}
+    modules = []
+    for own in in_turn(body.fields, counts):
+        returned = own[0] if len(own) == 1 else relay.Tuple(own)
+        main = relay.Function(relay.analysis.free_vars(returned), returned)
+        modules.append(only_reached(tvm.IRModule({**others, relay.GlobalVar("main"): main}), reached))
+    return modules
 
 
 def _has_attributes(what: Any) -> bool:

@@ -97,6 +97,14 @@ def reached_from_main(module: Any, kind: Any, visit: Callable[[Any, Callable[...
     return names
 
 
+def only_reached(module: Any, reached: Callable[[Any], set[str]]) -> Any:
+    """Returns a module without the functions that are not among the names that `reached` returns for it."""
+    import tvm
+
+    names = reached(module)
+    return tvm.IRModule({var: f for var, f in module.functions.items() if var.name_hint in names})
+
+
 def sources(
     imported: Sequence[Any], below: str, source_of: Callable[[Any], tuple[str, str]], symbols: Sequence[str]
 ) -> list[Code]:

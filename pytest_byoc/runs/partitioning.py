@@ -147,15 +147,20 @@ class PartitioningRun(Run):
         They are those of `IR.partition_facts`, "nodes" (the signature of each node of the graph),
         "changed" (whether partitioning changed main), and of a whole model "places" (`ir/places.py`).
         """
-        facts = self.ir.partition_facts(self.partitioned())
+        facts = self.facts_of(self.partitioned())
         self.nothing_offloaded = not facts["regions"]
+        if "model" in self._job:
+            facts["places"] = places(self.ir, self.module(), self.partitioned())
+        return dict(facts, nodes=self._signatures, changed=self._changed)
+
+    def facts_of(self, partitioned: Any) -> dict[str, Any]:
+        """Returns facts about a partitioned module as `IR.partition_facts` does."""
+        facts = self.ir.partition_facts(partitioned)
         if self.target.build is not None:
             # The target's own function may compile regions for which TVM has no codegen.
             for region in facts["regions"]:
                 region["codegen"] = True
-        if "model" in self._job:
-            facts["places"] = places(self.ir, self.module(), self.partitioned())
-        return dict(facts, nodes=self._signatures, changed=self._changed)
+        return facts
 
     @property
     def nothing_to_judge(self) -> bool:

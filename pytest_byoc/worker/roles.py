@@ -22,6 +22,7 @@ from ..runs import DeviceRun, LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv
 from ..runs.measuring import measure_peak, measure_seconds
 from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
+from ..runs.surveying import survey
 from . import describing, float64_models, matching, model_import, onnx_models, pattern_tables, warming
 from .libraries import import_python, is_path, load_shared, running_threads
 
@@ -229,7 +230,7 @@ class TargetRole(Role):
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         if job["kind"] == "partitions":
-            self._partitions(job["graphs"], reporter)
+            survey(self._ir, self.target, job["graphs"], job.get("groups", []), reporter)
             return
         if job["kind"] == "patterns":
             self._patterns(job["graphs"], reporter)
@@ -309,17 +310,6 @@ class TargetRole(Role):
                 reporter.send({"raised": describe_exception(e), "stage": reporter.stage_name})
                 continue
             reporter.send({"fact": "alone", "executor": None, "value": dict(value, number=number)})
-
-    def _partitions(self, graphs: list[Any], reporter: Reporter) -> None:
-        """Partitions graphs, and sends the facts about the regions of each."""
-        for number, entry in enumerate(graphs):
-            reporter.send({"fact": "begun", "executor": None, "value": number})
-            job = {"inputs": [], "constants": entry["constants"]}
-            run = TargetRun(self._ir, self.target, Graph.from_dict(entry["graph"]), job, reporter)
-            try:
-                run.record("regions", dict(run.regions(), number=number))
-            except Exception as e:
-                run.failed(e)
 
 
 class LoaderRole(Role):
