@@ -158,7 +158,8 @@ class Partitions:
         most = at_once = self._several() if len(graphs) > 1 else 1
         left = self._peers.beginning_elsewhere(range(len(graphs)))
         # The numbers of graphs that are not partitioned together with others.
-        singly = set[int]() if kind == _SURVEY and len(graphs) > _MANY and most > 1 else set(left)
+        worthwhile = self._together.on or len(graphs) > _MANY
+        singly = set[int]() if kind == _SURVEY and worthwhile and most > 1 else set(left)
         while left and not (len(graphs) > 1 and self._dies):
             parallel = self._ahead is not None and self._ahead.is_on and len(left) > _MANY
             # Another process may have answered what comes later by then.
