@@ -90,6 +90,10 @@ OPTIONS: tuple[Option, ...] = (
         default_help="the machine's cores, at most 4; 1 in a process of pytest-xdist, and with a device",
     ),
     Option(
+        "anew", "partition every graph, also where an earlier session has found out what is offloaded of it",
+        form=FLAG,
+    ),
+    Option(
         "time-budget", "time after which no further test of the suite begins (90, 10m, 2h)", "TIME",
         "duration",
     ),

@@ -65,6 +65,8 @@ class Settings:
     time_budget: float | None = None
     #: Threads that examine graphs; None: as many as there are cores for.
     threads: int | None = None
+    #: Whether the partitions of surveyed graphs are kept on disk, and taken over by later sessions.
+    keeps_surveys: bool = False
     #: Causes of failures after which no further test of the suite begins.
     max_causes: int = MAX_CAUSES
     #: Files and folders of graphs that are checked in every session.
@@ -127,6 +129,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         explore=seed(config.option.byoc_explore, getattr(config.option, "hypothesis_seed", None)),
         time_budget=options["time-budget"],
         threads=options["threads"],
+        keeps_surveys=not (config.option.byoc_anew or config.getini("byoc_anew")),
         max_causes=options["max-causes"],
         corpus=paths(config, BY_NAME["corpus"]),
         strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),

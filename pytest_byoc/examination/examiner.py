@@ -45,6 +45,11 @@ KEPT = 2000
 def suspicious(verdict: Verdict) -> bool:
     """Returns whether a graph that was examined with less effort has to be examined in full."""
     return verdict.failed or verdict.outcome == ORACLE_SUSPECT
+#: The notice on partitions that were not asked for.
+_TAKEN_OVER = (
+    "what the target offloads of graphs that are only looked at, one in sixteen excepted: taken over from an "
+    "earlier session, since no file that the worker loads has changed (--byoc-anew asks again)"
+)
 
 
 class Examiner:
@@ -124,7 +129,8 @@ class Examiner:
             self._stages.learn(self._verdict(graph, plan.every_graph()))
 
     def _new_partitions(self) -> Partitions:
-        return Partitions(self.workers.target, self.peers, self.activity, self._limit, self.ahead)
+        stored = self.workers.stored_surveys()
+        return Partitions(self.workers.target, self.peers, self.activity, self._limit, self.ahead, stored)
 
     def _refusal(self) -> str:
         """Returns the exception that partitioning raises for all of the simplest graphs, in words.
@@ -142,8 +148,14 @@ class Examiner:
         return f"{raised[0]['type']}{exception_text(raised[0]['message'])}"
 
     def close(self) -> None:
+        if "partitions" in vars(self):
+            self.partitions.close()
         self.ahead.close()
         self._lane.close()
+
+    def taken_over(self) -> list[str]:
+        """Returns a sentence for the list "not checked" if an earlier session's partitions were used."""
+        return [_TAKEN_OVER] if "partitions" in vars(self) and self.partitions.taken_over else []
 
     # --- verdicts that are known ----------------------------------------------------------------
 

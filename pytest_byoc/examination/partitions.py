@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from ..core.graph import Graph
@@ -14,6 +15,7 @@ from ..generation.patterns import Alone, Pattern, parse_table
 from ..generation.systematic import default_case
 from ..storage.session_ended import SessionEnded
 from ..storage.shared_answers import Peers
+from ..storage.stored_surveys import StoredSurveys
 from .activity import Activity
 from .ahead import Ahead
 from .client import Worker
@@ -89,21 +91,24 @@ class Partitions:
     """The partitions of one target. Each graph is partitioned once, by one process of the session.
 
     peers: the answers that the processes of the session share. limit: the time limit of a stage.
-    ahead: has graphs partitioned by other workers too.
+    ahead: has graphs partitioned by other workers too. stored: the answers of earlier sessions.
     """
 
     def __init__(
         self, worker: Worker, peers: Peers | None = None, activity: Activity | None = None,
         limit: TimeLimit | None = None, ahead: Ahead[TargetLane] | None = None,
+        stored: StoredSurveys | None = None,
     ) -> None:
         self._worker = worker
         self._ahead = ahead
         self._limit = limit
         self._activity = activity or Activity()
         self._peers = peers or Peers()
+        self._stored = stored or StoredSurveys()
         self._known = LimitedDict[bytes, Partition | None](KEPT)
         self._together = Together()
-        #: The digests of the graphs that were partitioned together with others alone.
+        #: The digests of the graphs whose partition is known by an earlier session, or by partitioning
+        #: together with others.
         self._doubtful: set[bytes] = set()
         self._at_once = 0
         #: Whether a graph with a region was partitioned, and how many processes have died.
@@ -129,9 +134,18 @@ class Partitions:
         for (key, graph), message in zip(new.items(), messages):
             partitions[key] = None if message is None else Partition.from_fact(graph, message["value"])
             self._known[key] = partitions[key]
-            if message is not None and message["fact"] == TOGETHER:
+            if message is not None and _is_doubtful(message):
                 self._doubtful.add(key)
         return [partitions[k] for k, _ in keyed]
+
+    @property
+    def taken_over(self) -> bool:
+        """Returns whether answers of an earlier session were taken over."""
+        return self._stored.taken > 0
+
+    def close(self) -> None:
+        """Keeps the new answers for later sessions."""
+        self._stored.keep()
 
     def learn(self, graphs: Sequence[Graph], report: JobReport) -> None:
         """Keeps the partitions that a report has of graphs that were partitioned one by one.
@@ -183,18 +197,25 @@ class Partitions:
             died = False
             for (part, groups), report in zip(parts, self._reports(asked)):
                 reading = Reading(report, part, groups, fact)
-                if self._together.wrong or any(_differ(graphs[n], *facts) for n, *facts in reading.twice()):
+                differ = any(_differ(graphs[n], *facts) for n, *facts in reading.twice())
+                said = reading.answers
+                if differ or any(self._contradicts(graphs[n], questions[n], m) for n, m in said.items()):
+                    self._ask_anew(answers)
+                if self._together.wrong:
                     reading.withdraw_together()
-                    self._part_them(answers)
                 said = reading.answers
                 self._lives = self._lives or any(m and m["value"].get("regions") for m in said.values())
                 died |= report.died is not None
                 self._deaths += report.died is not None
                 singly |= reading.again
                 answers.update(said)
+                files = [value for _, value in report.facts("files")]
+                self._stored.depend_on(chain.from_iterable(files))
                 for n, message in said.items():
                     if message is not None:
                         self._peers.tell(questions[n], message)
+                        # Files on which an answer depends are unknown where the process has died.
+                        self._stored.tell(questions[n], message if files else None)
                 self._activity.step(PARTITIONING, len(said))
             # Each process that dies has the graphs behind it sent again.
             at_once = max(min(_FEW, most), at_once // 2) if died else min(most, 2 * at_once)
@@ -202,9 +223,21 @@ class Partitions:
         return [answers.get(n) for n in range(len(graphs))]
 
     def _told(self, question: Any) -> dict[str, Any] | None:
-        """Returns the answer that another process of the session has to a question; None if it has none."""
+        """Returns the answer of another process or session to a question; None if there is none."""
         message = self._peers.answer(question)
-        return None if message and message["fact"] == TOGETHER and self._together.wrong else message
+        if message is None:
+            stored = self._stored.answer(question)
+            message = stored and {**stored, "stored": True}
+        return None if message and _is_doubtful(message) and self._together.wrong else message
+
+    def _contradicts(self, graph: Graph, question: Any, message: dict[str, Any] | None) -> bool:
+        """Returns whether an answer is another one than that of an earlier session."""
+        earlier = self._stored.earlier(question)
+        if earlier is None:
+            return False
+        if message is None or "regions" not in message["value"]:
+            return message is None or {**message["value"], "number": 0} != {**earlier["value"], "number": 0}
+        return _differ(graph, message["value"], earlier["value"])
 
     def _try_together(self, graphs: list[Graph]) -> None:
         """Partitions graphs alone and together, and decides whether others are partitioned together."""
@@ -215,11 +248,15 @@ class Partitions:
         same = bool(found) and not any(_differ(graphs[n], facts[n], value) for n, value in found)
         self._together.decide(alone, together, same)
 
-    def _part_them(self, answers: dict[int, dict[str, Any] | None]) -> None:
-        """Forgets what was found out about graphs together, and partitions no more of them together."""
+    def _ask_anew(self, answers: dict[int, dict[str, Any] | None]) -> None:
+        """Forgets what was found out about graphs together or in an earlier session, which was wrong.
+
+        From now on each graph is partitioned alone. answers: those of the survey that is being made.
+        """
         self._together.end()
+        self._stored.clear()
         for n, message in list(answers.items()):
-            if message is not None and message["fact"] == TOGETHER:
+            if message is not None and _is_doubtful(message):
                 del answers[n]
         for key in self._doubtful:
             self._known.pop(key, None)
@@ -300,6 +337,11 @@ class Partitions:
         Its facts are numbered by the positions of the graphs. kind, more: of the job.
         """
         return Questions(tuple(graphs), kind, more).ask(self._worker, self._limit)
+
+
+def _is_doubtful(message: dict[str, Any]) -> bool:
+    """Returns whether an answer is an earlier session's, or was found out by partitioning together."""
+    return bool(message["fact"] == TOGETHER or message.get("stored"))
 
 
 def _differ(graph: Graph, one: Any, other: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..core.job_report import JobReport
 from ..core.jobs import Job, changed
 from ..operators import OPERATORS
 from ..reference_kernels import FULL, Precision
+from ..storage.stored_surveys import StoredSurveys
 from .activity import Activity
 from .c_libraries import HIDDEN_FILES, NATIVE_STACK, compiled
 from .client import Worker, WorkerError
@@ -87,6 +89,8 @@ class Workers:
         self.make_worker: Callable[[dict[str, Any]], Worker] = functools.partial(
             Worker, declaration.python, timeout=settings.timeout, waiting=self._waiting
         )
+        #: When the workers were started, in seconds since the epoch.
+        self._began = 0.0
         self._target_config: dict[str, Any] = {}
         #: The configurations of a loader without the target's libraries, and of one with them.
         self._common: dict[str, Any] = {}
@@ -98,6 +102,7 @@ class Workers:
     def open(self) -> None:
         """Starts the workers. Raises WorkerError if one can't be started, and SettingsError if the tuning
         log is not one of the target's IR."""
+        self._began = time.time()
         device = self.declaration.device
         common: dict[str, Any] = {
             "ir": self.declaration.ir, "memory": self.settings.memory_bytes,
@@ -110,6 +115,7 @@ class Workers:
             "target": self.declaration.for_worker(),
             "libraries": self.declaration.libraries,
             "sys_path": self.declaration.sys_path,
+            "tells_files": self.settings.keeps_surveys,
             # The seed is fixed, for the same verdict every time; `reproducible` uses another one.
             "env": {"PYTHONHASHSEED": "0"},
         }
@@ -272,6 +278,15 @@ class Workers:
         if preloaded:
             env["LD_PRELOAD"] = preloaded
         return self._worker({**config, "env": {**runtime, **env}})
+
+    def stored_surveys(self) -> StoredSurveys:
+        """Returns what earlier sessions have found out about graphs, and what this one will keep."""
+        if not self.settings.keeps_surveys:
+            return StoredSurveys()
+        configuration = {**self._target_config, "python": self.declaration.python}
+        stored = StoredSurveys.of(configuration, os.environ, self._began)
+        stored.depend_on(self.target.description["files"])
+        return stored
 
     def _worker(self, config: dict[str, Any]) -> Worker:
         return self._begin(self.make_worker(config))

@@ -231,6 +231,7 @@ class ActivePlugin:
             if not (self._controller or alone or target.unusable):
                 partition_only = bool(target.record.partition_only)
                 target.record.not_checked += left_to_levels(self.settings.level, partition_only)
+                target.record.not_checked += target.examiner.taken_over()
                 why = target.known.why_enough() if self.limits.left_out else ""
                 if why:
                     target.record.not_checked.append(f"the tests that did not begin: {why}")
