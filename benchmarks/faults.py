@@ -135,7 +135,7 @@ def phases(text: str) -> tuple[str, ...]:
 def common(target: str, options: argparse.Namespace) -> list[str]:
     return [
         f"--byoc-target={target}", f"--byoc-ir={options.ir}", f"--byoc-python={options.python}",
-        f"--byoc-level={options.level}", "--byoc-report=report", "-q",
+        f"--byoc-level={options.level}", "--byoc-report=report", "--byoc-anew", "-q",
     ]
 
 
