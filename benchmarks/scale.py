@@ -45,7 +45,8 @@ def command(options: argparse.Namespace, folder: Path, *more: str) -> list[str]:
     return [
         sys.executable, "-m", "pytest", str(random), "--byoc-target=example_c", f"--byoc-ir={options.ir}",
         f"--byoc-python={options.python}", f"--byoc-operators={OPERATORS}", f"--byoc-report={folder}", "-q",
-        "-p", "no:cacheprovider", "--byoc-anew", "-c", str(folder / "pytest.ini"), f"--rootdir={folder}", *more,
+        "-p", "no:cacheprovider", "--byoc-anew", "-c", str(folder / "pytest.ini"), f"--rootdir={folder}",
+        *more,
     ]
 
 
