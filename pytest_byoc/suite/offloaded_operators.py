@@ -118,6 +118,7 @@ class Offloaded:
         partitions = self._session.examiner.partitions.survey(defaults.values())
         offloaded = frozenset(n for n, c in zip(defaults, partitions) if is_offloaded(c))
         tested = frozenset(self._session.operators)
+        self._forms.look_at(defaults)
         adapted = frozenset(n for n in defaults if self._forms.is_restricted(n))
         if adapted:
             # Some default cases cannot be adapted, for example a split along the batch.
