@@ -39,8 +39,8 @@ def test_divided_sessions_have_the_same_results(
         *FEW[:-1], "not onnx and not 16", "--byoc-max-examples=2",
         "--byoc-corpus=bad.json", "--byoc-fail-under=99",
     )
-    one = run(pytester, ir, *args, "--byoc-report=alone")
-    two = run(pytester, ir, *args, "--byoc-report=both", "-n", "2")
+    one = run(pytester, ir, *args, "--byoc-anew", "--byoc-report=alone")
+    two = run(pytester, ir, *args, "--byoc-anew", "--byoc-report=both", "-n", "2")
     assert one.ret == two.ret == pytest.ExitCode.TESTS_FAILED
     counts = [{**r.parseoutcomes(), "deselected": 0} for r in (one, two)]  # pytest-xdist does not count it
     assert counts[0] == counts[1]

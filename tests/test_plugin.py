@@ -189,7 +189,7 @@ def test_conformance_of_some_operators(pytester: pytest.Pytester, ir: str) -> No
     the first."""
     args = (
         "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu,nn.dense,floor",
-        "--byoc-max-examples=2", "--byoc-report=out", "--byoc-level=smoke",
+        "--byoc-max-examples=2", "--byoc-report=out", "--byoc-level=smoke", "--byoc-anew",
         "-k", "random or (test_operator and float32 and not dense)",
     )
     first = run(pytester, *args)

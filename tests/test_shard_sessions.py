@@ -32,7 +32,7 @@ def run(pytester: pytest.Pytester, ir: str, folder: str, *more: str) -> pytest.R
     target = pytester.path / "two" / "example_c_two" / "__init__.py"
     return pytester.runpytest_subprocess(
         f"--byoc-target={target}:target", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-level=smoke",
-        "--byoc-operators=nn.relu,add", "-k", "test_operator", "-p", "no:cacheprovider",
+        "--byoc-operators=nn.relu,add", "-k", "test_operator", "-p", "no:cacheprovider", "--byoc-anew",
         f"--byoc-report={folder}", *more, timeout=300,
     )
 
