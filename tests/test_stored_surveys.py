@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_byoc.examination import partitions as surveys
 from pytest_byoc.examination.examiner import Examiner
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.storage import stored_surveys
@@ -199,6 +200,15 @@ def test_a_target_is_asked_again_when_a_file_that_it_reads_has_changed(
     (tmp_path / "settings.json").write_text('{"offloads": 0}')
     os.utime(tmp_path / "settings.json", (LONG_AGO, LONG_AGO + 10))
     assert surveyed()[0] == [False] * len(NAMES)
+
+
+def test_nothing_is_asked_where_all_is_known(
+    surveyed: Surveyed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where several threads would share the graphs."""
+    monkeypatch.setattr(surveys, "_MANY", 4)
+    first, _ = surveyed()
+    assert surveyed() == (first, 0)
 
 
 def test_one_contradiction_has_all_asked_again(

@@ -184,7 +184,7 @@ class Partitions:
             some = [n for n, message in known.items() if message is None]
             if not singly and not self._together.tried and len(some) > TRIAL:
                 self._try_together([graphs[n] for n in some[:: len(some) // TRIAL][:TRIAL]])
-            size = min(at_once, -(-len(some) // _PARTS)) if parallel else at_once
+            size = min(at_once, max(1, -(-len(some) // _PARTS))) if parallel else at_once
             parts = []
             for first in range(0, len(some), size):
                 # The graphs that are partitioned together come first.
