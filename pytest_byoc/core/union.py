@@ -21,7 +21,7 @@ def union(graphs: Sequence[Graph]) -> Graph:
     nodes: list[Node] = []
     outputs: list[str] = []
     for i, graph in enumerate(graphs):
-        before = "g%d_" % i
+        before = _prefix(i)
         inputs += [replace(s, name=before + s.name) for s in graph.inputs]
         constants += [replace(s, name=before + s.name) for s in graph.constants]
         nodes += [
@@ -38,7 +38,11 @@ def union(graphs: Sequence[Graph]) -> Graph:
 
 def named_apart(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns values of several graphs by their names in the union. values: by name, for each graph."""
-    return {"g%d_%s" % (i, name): value for i, own in enumerate(values) for name, value in own.items()}
+    return {_prefix(i) + name: value for i, own in enumerate(values) for name, value in own.items()}
+
+
+def _prefix(position: int) -> str:
+    return "g%d_" % position
 
 
 def _position(value: str) -> int:

@@ -50,8 +50,7 @@ class Reading:
     """What a report says of the graphs of a survey.
 
     part: the numbers of the graphs by their positions in the job. groups: of the job. fact: the name of the
-    fact on a graph that was partitioned alone. done: how many graphs of the job were begun. again: the
-    numbers of those that are to be partitioned once more, alone.
+    fact on a graph that was partitioned alone.
     """
 
     def __init__(self, report: JobReport, part: Sequence[int], groups: Sequence[int], fact: str) -> None:
@@ -60,14 +59,15 @@ class Reading:
         said = [] if report.left_running else report.messages
         self._alone = {m["value"]["number"]: m for m in said if m.get("fact") == fact}
         self._together = {m["value"]["number"]: m for m in said if m.get("fact") == TOGETHER}
-        self.done, killed = len(part), None
+        #: How many graphs of the job were begun, and the position of the one that has killed the process.
+        self._done, killed = len(part), None
         self._again: set[int] = set()
         grouped = list(in_turn(range(sum(groups)), groups))
         if report.died is not None:
             begun = [m for m in report.messages if m.get("fact") in ("begun", "begun together")]
             last: Mapping[str, Any] = begun[-1] if begun else {"fact": "begun", "value": 0}
             killed = last["value"]
-            self.done = killed + 1
+            self._done = killed + 1
             if last["fact"] == "begun together":
                 self._again.update(next(group for group in grouped if killed in group))
                 killed = None
@@ -75,7 +75,8 @@ class Reading:
             # Where the graph that was partitioned alone raised or died, the others are asked again.
             if any(at in self._together for at in group) and not any(at in self._alone for at in group):
                 self._withdraw(group)
-        self._again.discard(-1 if killed is None else killed)
+        if killed is not None:
+            self._again.discard(killed)
 
     def _withdraw(self, positions: Sequence[int]) -> None:
         self._again.update(at for at in positions if self._together.pop(at, None) and at not in self._alone)
@@ -86,6 +87,7 @@ class Reading:
 
     @property
     def again(self) -> set[int]:
+        """Returns the numbers of the graphs that are to be partitioned once more, alone."""
         return {self._part[at] for at in self._again}
 
     @property
@@ -94,7 +96,7 @@ class Reading:
         found = {**self._together, **self._alone}
         return {
             n: found.get(at) for at, n in enumerate(self._part)
-            if at in found or (at < self.done and at not in self._again)
+            if at in found or (at < self._done and at not in self._again)
         }
 
     def twice(self) -> Iterator[tuple[int, Any, Any]]:

@@ -105,4 +105,9 @@ class Peers:
 
     @staticmethod
     def _path(folder: Path, question: Sequence[Any]) -> Path:
-        return folder / hashlib.sha256(json.dumps(question).encode()).hexdigest()
+        return folder / key_of(question)
+
+
+def key_of(question: Sequence[Any]) -> str:
+    """Returns a hash of a question, by which its answer is found."""
+    return hashlib.sha256(json.dumps(question).encode()).hexdigest()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .cache import cache_folder
+from .shared_answers import key_of
 
 #: One stored answer among so many is asked again in a session, another share in each.
 _ONE_AMONG = 16
@@ -86,7 +87,7 @@ class StoredSurveys:
 
     def answer(self, question: Sequence[Any]) -> Any:
         """Returns the answer to a question; None if there is none, or if it is to be asked again."""
-        key = _key(question)
+        key = key_of(question)
         if key not in self._answers or int(key[:8], 16) % _ONE_AMONG == self._session % _ONE_AMONG:
             return None
         self.taken += 1
@@ -94,13 +95,13 @@ class StoredSurveys:
 
     def earlier(self, question: Sequence[Any]) -> Any:
         """Returns the answer that an earlier session has kept; None if there is none."""
-        text = self._answers.get(_key(question))
+        text = self._answers.get(key_of(question)) if self._answers else None
         return None if text is None else json.loads(text)
 
     def tell(self, question: Sequence[Any], answer: Any) -> None:
         """Notes an answer (data that JSON can hold; None: none); `keep` writes it."""
-        if self._path is not None and answer is not None and _key(question) not in self._answers:
-            self._new[_key(question)] = json.dumps(answer)
+        if self._path is not None and answer is not None and (key := key_of(question)) not in self._answers:
+            self._new[key] = json.dumps(answer)
 
     def depend_on(self, files: Iterable[Sequence[Any]]) -> None:
         """Notes files on which the answers depend. Answers that depend on one that was changed since the
@@ -127,10 +128,6 @@ class StoredSurveys:
                 database.executemany("insert or replace into answers values (?, ?)", self._new.items())
                 database.execute("insert into sessions values (?)", (self._session,))
             self._new, self._outdated = {}, False
-
-
-def _key(question: Sequence[Any]) -> str:
-    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
 
 def _state(path: str) -> File:
