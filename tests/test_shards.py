@@ -25,9 +25,10 @@ from pytest_byoc.record.likely_causes import recognised
 from pytest_byoc.record.listed import Failure
 from pytest_byoc.record.sighting import Look, Sighting, blamed, cells_of
 from pytest_byoc.record.target_record import TargetRecord
-from pytest_byoc.report import json_report, provenance, schema
-from pytest_byoc.results import failure_folders
+from pytest_byoc.report import json_report, schema
+from pytest_byoc.results import failure_folders, shard_reports
 from pytest_byoc.results.replay import Replay
+from pytest_byoc.storage.digests import sources
 
 from .test_likely_causes import conv, of, raising, wrong
 from .test_report import undescribed
@@ -160,7 +161,7 @@ def written(folder: Path, number: int, of_: int = 2, fails: bool = True) -> dict
         failure.command = f"pytest --byoc-replay={graph}"
     session = {
         "started": f"2026-01-0{number}T00:00:00Z", "finished": f"2026-01-0{number}T01:00:00Z", "host": HOST,
-        "sources": provenance.sources(), "commit": "c0ffee", "files": [],
+        "sources": sources(), "commit": "c0ffee", "files": [],
     }
     report = json_report.build([record], "derandomized", SETTINGS, session)
     report["gate"] = {"exit": int(fails), "problems": [], "notes": []}
@@ -313,7 +314,7 @@ def test_sets_that_are_no_session_are_refused(
 def test_another_version_does_not_merge(
     shards: Sequence[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provenance, "sources", lambda: "other")
+    monkeypatch.setattr(shard_reports, "sources", lambda: "other")
     assert merge(*shards, "-o", "out") == 2
     assert "merge with the one that ran the shards" in capsys.readouterr().err
 

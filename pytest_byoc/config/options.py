@@ -130,6 +130,11 @@ OPTIONS: tuple[Option, ...] = (
         "path",
     ),
     Option(
+        "changed-since",
+        "report.json of an earlier session: what passed there is taken over where the target still makes the "
+        "same code of it, and nothing has changed that runs or judges this code", "REPORT", "path",
+    ),
+    Option(
         "slower",
         "measure runs, and fail the session where one takes more time than in the baseline, relative to "
         "LLVM's, by more than this and by more than both vary", "PERCENT", "growth",

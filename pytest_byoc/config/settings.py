@@ -67,6 +67,8 @@ class Settings:
     threads: int | None = None
     #: Whether the partitions of surveyed graphs are kept on disk, and taken over by later sessions.
     keeps_surveys: bool = False
+    #: The report of an earlier session, whose passes are taken over where nothing has changed.
+    changed_since: Path | None = None
     #: Causes of failures after which no further test of the suite begins.
     max_causes: int = MAX_CAUSES
     #: Files and folders of graphs that are checked in every session.
@@ -83,6 +85,11 @@ class Settings:
     models: tuple[Model, ...] = ()
     #: The report whose durations divide a session into shards.
     costs: Path | None = None
+
+    @property
+    def keeps_passes(self) -> bool:
+        """Returns whether the graphs that pass are kept for a later session."""
+        return self.report is not None or self.changed_since is not None
 
 
 def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
@@ -130,6 +137,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         time_budget=options["time-budget"],
         threads=options["threads"],
         keeps_surveys=not (config.option.byoc_anew or config.getini("byoc_anew")),
+        changed_since=options["changed-since"],
         max_causes=options["max-causes"],
         corpus=paths(config, BY_NAME["corpus"]),
         strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),

@@ -7,10 +7,21 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Tuple
 
 #: The largest file, in bytes, that `read` loads into memory.
 LIMIT = 256 << 20
+#: Path, size in bytes and time of the last change in ns of a file; -1 and 0 for one that does not exist.
+FileState = Tuple[str, int, int]
+
+
+def state(path: str) -> FileState:
+    """Returns the state of a file."""
+    try:
+        found = os.stat(path)
+        return path, found.st_size, found.st_mtime_ns
+    except OSError:
+        return path, -1, 0
 
 
 def opened(path: Path) -> BinaryIO:

@@ -55,7 +55,7 @@ class JobReport:
             check = m.get("begins", check)
             if "stage" in m and "cpu" in m:
                 yield check, "stage"
-            elif "fact" in m and m["fact"] != "passed_on":
+            elif "fact" in m and m["fact"] not in ("passed_on", "code"):
                 yield check, "fact"
 
     @property

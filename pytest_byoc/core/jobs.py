@@ -81,6 +81,10 @@ class Job(_Required, total=False):
     #: Graphs that compute the same, and how many changes of the graph are tried.
     equivalents: list[EquivalentGraph]
     tried_equivalents: int
+    #: Whether digests of the exported code and the files that go into it are told.
+    tells_code: bool
+    #: The digests of an earlier session, by executor: if they are the same, nothing more is examined.
+    known_code: Mapping[str, str]
 
 
 def narrowed(job: Job, graph: Graph) -> Job:

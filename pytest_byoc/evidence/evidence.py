@@ -16,6 +16,7 @@ from ..core.job_report import JobReport
 from ..core.openings import OpenExtent
 from ..reference_kernels import Bounded
 from .comparison import agree, compare, is_inexact, lost, share_judged, within
+from .earlier_pass import Pass
 from .fragmentation import smallest
 from .output_findings import (
     array_type,
@@ -94,8 +95,14 @@ class Evidence:
     left_by_tvm: frozenset[str] = frozenset()
     #: How the device was lost with this graph, so that nothing can be said of it; "" if it was not.
     lost: str = ""
+    #: The pass of an earlier session, if the target makes the same code as then: nothing was run.
+    earlier: Pass | None = None
     #: The measurement of the artifacts, if one was made.
     speed: Speed | None = None
+
+    def code(self) -> dict[str, str]:
+        """Returns the digests of the exported code, by executor."""
+        return {k: v for _, value in self.target.facts("code") for k, v in value.items()}
 
     @property
     def regions(self) -> list[dict[str, Any]]:

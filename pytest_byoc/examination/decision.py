@@ -51,6 +51,12 @@ def decide(evidence: Evidence, judgement: Judgement) -> Verdict:
         placement, evidence.boundary_bytes(), evidence.not_checked(), evidence.smallest(), evidence.merges,
         evidence.speed, evidence.checks_made(),
     )
+    if evidence.earlier is not None and not findings:
+        earlier = evidence.earlier
+        return replace(
+            verdict, notes=earlier.notes, not_checked=earlier.not_checked, checks_made=earlier.checks,
+            taken_over=True,
+        )
     if evidence.lost:
         return replace(verdict, outcome=INCONCLUSIVE, findings=(), notes=(evidence.lost,))
     if findings:

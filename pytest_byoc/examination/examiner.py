@@ -18,6 +18,7 @@ from ..generation.systematic import default_case
 from ..reference_kernels import FULL
 from ..storage.session_ended import no_room
 from ..storage.shared_answers import Peers
+from ..storage.stored_passes import Passes
 from . import description
 from .activity import Activity
 from .ahead import Ahead, threads
@@ -31,6 +32,7 @@ from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
 from .partitions import Partitions
 from .shortcuts import takes_shortcuts
 from .signature import exception_text
+from .since import Since
 from .stages import Stages
 from .subject import Subject
 from .time_limit import TimeLimit
@@ -55,7 +57,8 @@ _TAKEN_OVER = (
 class Examiner:
     """Examines graphs with the workers of one target in one IR. Call `open` first, `close` last.
 
-    peers: the other processes that examine the same target.
+    peers: the other processes that examine the same target. passes: where the graphs that pass are kept
+    for a later session; None if they are not.
     """
 
     partitions: Partitions
@@ -67,13 +70,17 @@ class Examiner:
         declaration: TargetDeclaration,
         activity: Activity | None = None,
         peers: Peers | None = None,
+        passes: Passes | None = None,
     ) -> None:
         self.settings = settings
         self.activity = activity or Activity()
         self.peers = peers or Peers()
         self.workers = Workers(settings, declaration, self.activity)
         self._limit = TimeLimit(settings.timeout)
-        self._lane = TargetLane(self.workers, self._limit)
+        self.since = Since(passes)
+        #: Why nothing is taken over from the session that --byoc-changed-since names; "" if something is.
+        self.why_nothing_taken_over = ""
+        self._lane = TargetLane(self.workers, self._limit, self.since)
         self._gatherer = self._lane.gatherer
         self._verdicts = LimitedDict[tuple[bytes, Effort], Verdict](KEPT)
         device = declaration.device
@@ -86,7 +93,8 @@ class Examiner:
         """Starts the workers, and tries the simplest graphs.
 
         Raises WorkerError if a worker can't be started, if a device can't run what TVM itself has built,
-        or if the partition function returns no IRModule.
+        or if the partition function returns no IRModule; SettingsError if the report of
+        --byoc-changed-since can't be used.
         """
         with self.activity.during(
             f"starting the workers of {self.workers.name}, which import TVM and the target's code"
@@ -95,6 +103,7 @@ class Examiner:
         with self.activity.during(f"trying the simplest graphs with {self.workers.name}"):
             self._try_device()
             self._try_out()
+            self.why_nothing_taken_over = self.since.open(self.workers, self.settings.changed_since)
 
     def _try_device(self) -> None:
         """Has a device run what LLVM has built. Raises WorkerError if it can't: no verdict would tell
@@ -269,7 +278,7 @@ class Examiner:
             self.ahead.request(Examination(graph, effort))
 
     def _another_lane(self) -> TargetLane:
-        return TargetLane(self.workers.another(), self._limit, self.workers)
+        return TargetLane(self.workers.another(), self._limit, self.since, self.workers)
 
     def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
         self._stages.decide(graph)
@@ -279,6 +288,7 @@ class Examiner:
         else:
             evidence, judgement = self.ahead.take(Examination(graph, effort))
         verdict = decide(evidence, judgement)
+        self.since.keep(graph, effort, verdict)
         if suspicious(verdict) and (lacking := evidence.lacking_room()):
             raise no_room(lacking)
         return verdict

@@ -24,6 +24,7 @@ from .decision import reference_fault
 from .on_device import play, runs_of
 from .returning_worker import DeviceLost
 from .shortcuts import takes_shortcuts
+from .since import Since
 from .subject import Subject
 from .time_limit import TimeLimit
 from .timing import measure
@@ -39,12 +40,13 @@ _USUAL: dict[str, Any] = {"opt_level": REFERENCE_OPT_LEVEL, "pass_config": {}}
 class Gatherer:
     """Gathers evidence with the workers of one target. Call `close` at the end.
 
-    limit: the time limit of a stage of the target.
+    limit: the time limit of a stage of the target. since: what is known of earlier sessions.
     """
 
-    def __init__(self, workers: Workers, limit: TimeLimit) -> None:
+    def __init__(self, workers: Workers, limit: TimeLimit, since: Since | None = None) -> None:
         self._workers = workers
         self._limit = limit
+        self._since = since or Since()
         self._companions = Companions(workers)
         self._scratch: Scratch | None = None
         #: The number of examinations so far.
@@ -87,7 +89,9 @@ class Gatherer:
         there is no finding and nothing raises, the evidence is judged only once.
         """
         folder = self._new_folder()
-        evidence, job = self._compile(subject, self._job(subject, effort, folder), effort)
+        job = self._job(subject, effort, folder)
+        self._since.ask(job, subject, effort)
+        evidence, job = self._compile(subject, job, effort)
         try:
             judgement = self._run(evidence, job, effort)
         except DeviceLost as e:
@@ -166,7 +170,7 @@ class Gatherer:
         """
         workers, graph, llvm = self._workers, subject.graph, effort.with_llvm
         workers.target.submit(job, self._seconds(job))
-        report = workers.target.wait_for("regions")
+        report = workers.target.wait_for("known" if "known_code" in job else "regions")
         for _, kept in report.facts("kept"):
             graph = only(graph, kept["positions"])
             job = narrowed(job, graph)
@@ -179,8 +183,9 @@ class Gatherer:
             strict_views=workers.strict_views,
             awaits_llvm=not llvm and (job["fast_build"] or not effort.asks_tvm),
             lower_precision=workers.precision != FULL, apart=workers.apart,
+            earlier=self._since.taken(subject.graph, effort, report),
         )
-        if evidence.target.nothing_to_judge:
+        if evidence.target.nothing_to_judge or evidence.earlier is not None:
             # No reference is needed.
             workers.target.collect()
         else:
@@ -196,6 +201,7 @@ class Gatherer:
             self._companions.expect_opened(evidence)
             self._companions.expect_equivalents(job, evidence)
         self._limit.learn(evidence.target)
+        self._since.depend_on(evidence.target, job["folder"])
         return evidence, job
 
     def _expect(self, evidence: Evidence, subject: Subject) -> None:
@@ -226,6 +232,7 @@ class Gatherer:
         entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "passed_on": passed_on}
         workers.loader.submit({**entries, "deterministic": workers.deterministic}, limit)
         evidence.loader = workers.loader.collect()
+        self._since.depend_on(evidence.loader, job["folder"])
         evidence.runtime_only = bool(workers.loader.description.get("runtime_only"))
         self._limit.learn(evidence.loader)
         companions.run_guarded(job, artifacts, evidence, limit)

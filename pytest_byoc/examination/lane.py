@@ -14,6 +14,7 @@ from ..evidence.judging import Judgement
 from ..generation import data
 from .client import Worker
 from .gathering import Gatherer
+from .since import Since
 from .subject import Subject
 from .time_limit import TimeLimit
 from .workers import Workers
@@ -22,14 +23,16 @@ from .workers import Workers
 class TargetLane:
     """The workers of a target in one thread.
 
-    limit: the time limit of a stage of the target. first: the workers of the main thread; None if these
-    are they.
+    limit: the time limit of a stage of the target. since: what is known of earlier sessions. first: the
+    workers of the main thread; None if these are they.
     """
 
-    def __init__(self, workers: Workers, limit: TimeLimit, first: Workers | None = None) -> None:
+    def __init__(
+        self, workers: Workers, limit: TimeLimit, since: Since, first: Workers | None = None
+    ) -> None:
         self.workers = workers
         self.limit = limit
-        self.gatherer = Gatherer(workers, limit)
+        self.gatherer = Gatherer(workers, limit, since)
         self._first = first
 
     def open(self) -> None:

@@ -81,7 +81,7 @@ class Verdict:
     checks that could not be made, with the reason. smallest: the least number of regions that could
     hold the offloaded nodes (see `fragmentation`). merges: whether a region holds several operators
     or patterns. speed: the measurement beside LLVM, if one was made. checks_made: the ids of the checks
-    that were made.
+    that were made. taken_over: whether an earlier session's pass is taken over, since the code is the same.
     """
 
     graph: Graph
@@ -98,6 +98,7 @@ class Verdict:
     merges: bool = False
     speed: Speed | None = None
     checks_made: tuple[str, ...] = ()
+    taken_over: bool = False
 
     @property
     def failed(self) -> bool:

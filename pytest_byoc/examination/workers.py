@@ -267,7 +267,10 @@ class Workers:
 
     def _loader(self, common: dict[str, Any], libraries: list[str], **env: str) -> Worker:
         functions = sorted({f for op in OPERATORS.values() for f in op.calls})
-        config = {**common, "role": "loader", "libraries": libraries, "functions": functions}
+        config = {
+            **common, "role": "loader", "libraries": libraries, "functions": functions,
+            "tells_files": self.settings.keeps_passes,
+        }
         runtime = {"TVM_USE_RUNTIME_LIB": "1"}
         device = self.declaration.device
         if device.is_elsewhere:

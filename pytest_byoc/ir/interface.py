@@ -65,6 +65,8 @@ class Executable:
     has_parts = False
     #: Whether each tensor is allocated separately, with exactly its size.
     exact = False
+    #: Whether an exported library holds addresses of the process, so that each process writes another one.
+    holds_addresses = False
     #: The function that is called with each new executor before its first run.
     _prepare: Callable[[Any], None] | None = None
 
@@ -154,6 +156,14 @@ class Executable:
         """Writes a shared library. options: keyword arguments of `export_library`."""
         raise NotImplementedError
 
+    def export_code(self, path: str, options: Mapping[str, Any]) -> str:
+        """Exports what is the same in each process that compiles the same module, for comparison.
+
+        Returns the rest of the code as text. Only a module that `holds_addresses` exports less than `export`.
+        """
+        self.export(path, options)
+        return ""
+
     def export_parts(self, path: str, options: Mapping[str, Any]) -> dict[str, str]:
         """Writes three files whose paths begin with `path`, and returns them for `IR.load_parts`.
 
@@ -224,6 +234,9 @@ class Modules(Protocol):
 
     def text(self, module: Any) -> str:
         """Returns TVM's text of the module, without the elements of constants."""
+
+    def hash_of(self, module: Any) -> str:
+        """Returns TVM's structural hash of the module, to which the elements of constants belong."""
 
     def through_json(self, module: Any) -> tuple[Any, bool]:
         """Saves the module as JSON and reads it back.

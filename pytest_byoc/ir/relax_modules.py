@@ -340,6 +340,13 @@ def text(module: Any) -> str:
     return str(module.script())
 
 
+def hash_of(module: Any) -> str:
+    """Returns TVM's structural hash of the module, to which the elements of constants belong."""
+    import tvm_ffi
+
+    return str(tvm_ffi.structural_hash(module))
+
+
 def through_json(module: Any) -> tuple[Any, bool]:
     """Saves the module as JSON and reads it back.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,10 @@ _CODE = ("llvm", "c", "cc", "cpp", "static_library")
 _OF_TVM = ("const_loader", "metadata")
 #: A line in the C source that TVM generates from TIR. A codegen may put other text in front of it.
 _OF_TIR = "// tvm target: "
+#: The position of an instruction in the text of a VM's code; and the numbers of alloc_storage, one of which
+#: is whatever was in memory. The same follows in words.
+_RAW = re.compile(r"^ *\d+: (16 [\d ]+(?=# alloc_storage))?", re.MULTILINE)
+_KILL = "# kill_register"
 
 
 class RelayExecutable(Executable):
@@ -197,6 +203,9 @@ class AotExecutable(GraphExecutable):
 
 
 class VMExecutable(RelayExecutable):
+    # TVM writes a field of alloc_storage that it has not set.
+    holds_addresses = True
+
     def __init__(self, executable: Any) -> None:
         self._executable = executable
         self._vm: Any = None
@@ -253,6 +262,16 @@ class VMExecutable(RelayExecutable):
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         self.root().export_library(path, **options_of_one_export(options))
+
+    def export_code(self, path: str, options: Mapping[str, Any]) -> str:
+        code = self._executable
+        code.lib.export_library(path, **options_of_one_export(options))
+        told: list[str] = []
+        # Registers that are freed together are so in any order.
+        for freed, group in groupby(_RAW.sub("", code.bytecode).splitlines(), lambda line: _KILL in line):
+            lines = list(group)
+            told += sorted(lines) if freed else lines
+        return repr((told, code.constants, code.globals, code.primitives, code.virtual_devices))
 
 
 def load_parts(parts: Mapping[str, str]) -> Executable:

@@ -240,6 +240,13 @@ def text(module: Any) -> str:
     return str(module.astext(show_meta_data=False))
 
 
+def hash_of(module: Any) -> str:
+    """Returns TVM's structural hash of the module, to which the elements of constants belong."""
+    import tvm
+
+    return str(tvm.ir.structural_hash(module))
+
+
 def through_json(module: Any) -> tuple[Any, bool]:
     """Saves the module as JSON and reads it back.
 

@@ -26,8 +26,9 @@ from ..report import junit, progress, schema, terminal
 from ..report.left_to_levels import left_to_levels
 from ..report.text import in_own_words
 from ..report.time_estimate import Work
+from ..report.words import counted
 from ..results.results import Results
-from ..storage import corpus, scratch
+from ..storage import corpus, scratch, stored_passes
 from ..storage.session_ended import SessionEnded
 from ..storage.shared_answers import Peers
 from ..suite.cases import Suite
@@ -72,6 +73,8 @@ class ActivePlugin:
                 corpus.read(entry.path)
             self.waivers = waivers.read(s.waivers, s.update_waivers) if s.waivers else None
             self.baseline = baseline.read(s.baseline, schema.problems) if s.baseline else None
+            if s.changed_since is not None:
+                stored_passes.read(s.changed_since)
             costly = baseline.read(s.costs, schema.problems, "--byoc-costs") if s.costs and s.shard else None
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
@@ -247,6 +250,12 @@ class ActivePlugin:
             return
         for record in self._records():
             record.not_checked += self.limits.not_checked()
+            if record.taken_over:
+                since = self.settings.changed_since
+                record.not_checked.append(
+                    f"{counted(record.taken_over, 'graph')} beyond partition and codegen: they passed in the "
+                    f"session of {since}, and the target makes the same code of them now"
+                )
         self._results.finish(session)
 
     def _section(self, exit_code: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ..core.graph import Graph
 from ..examination.decision import causes
 from ..examination.outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict, worst
 from ..examination.signature import message_key, traits
+from ..storage.stored_passes import Passes
 from . import measured
 from .failure import details, shown
 from .listed import Excused, Failure, failure_id
@@ -91,6 +92,11 @@ class TargetRecord:
     held: Counter[str] = field(default_factory=Counter)
     #: Seconds of the tests that a shard keeps together, by their name (plugin/division.py).
     durations: dict[str, float] = field(default_factory=dict)
+    #: The number of graphs whose pass was taken over from an earlier session, and why none was.
+    taken_over: int = 0
+    not_taken_over: str = ""
+    #: The passes that are kept for a later session. They are not part of `as_dict`.
+    passes: Passes = field(default_factory=Passes)
     #: Of a shard: each failing graph. They are not part of `as_dict`.
     sightings: list[Sighting] = field(default_factory=list)
 
@@ -109,6 +115,7 @@ class TargetRecord:
         """Counts one graph. `fail` lists its failure separately, with the shrunk graph."""
         self.outcomes[verdict.outcome] += 1
         self.graphs += 1
+        self.taken_over += verdict.taken_over
         self.regions += verdict.regions
         self.by_subgraphs[verdict.regions] += 1
         self.split += verdict.regions > 1 and all(verdict.offloaded)
@@ -226,6 +233,8 @@ class TargetRecord:
             "partition_only": self.partition_only,
             "outcomes": self.outcomes,
             "graphs": self.graphs,
+            "taken_over": self.taken_over,
+            "not_taken_over": self.not_taken_over,
             "subgraphs": self.regions,
             "offloaded_share": round(self.offload_share(), 4),
             "cells": [
@@ -264,11 +273,13 @@ class TargetRecord:
     def take(self) -> dict[str, Any]:
         """Returns everything recorded since the last call, as `as_dict`, and forgets it. Failures
         stay known with a count of 0, so that they are not new again."""
-        part = {**self.as_dict(), "sightings": [s.as_dict() for s in self.sightings]}
+        sightings = [s.as_dict() for s in self.sightings]
+        part = {**self.as_dict(), "sightings": sightings, "passes": self.passes.take()}
         known = {name: replace(failure, count=0) for name, failure in self.failures.items()}
         empty = TargetRecord(
             self.target, self.ir, self.versions, precision=self.precision,
-            partition_only=self.partition_only, failures=known,
+            partition_only=self.partition_only, failures=known, not_taken_over=self.not_taken_over,
+            passes=self.passes,
         )
         vars(self).update(vars(empty))
         return part
@@ -278,6 +289,10 @@ class TargetRecord:
         for outcome, n in other["outcomes"].items():
             self.outcomes[outcome] += n
         self.graphs += other["graphs"]
+        self.taken_over += other.get("taken_over", 0)
+        self.not_taken_over = self.not_taken_over or other.get("not_taken_over", "")
+        if "passes" in other:
+            self.passes.add(other["passes"])
         self.regions += other["subgraphs"]
         for cell in other["cells"]:
             mine = self._cell(cell["operator"], cell["dtype"])

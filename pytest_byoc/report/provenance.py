@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import platform
 import subprocess
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from typing import Any
 from .. import __version__
 from ..config.settings import Settings
 from ..storage import corpus
+from ..storage.digests import digest, sources
 
 #: Packages whose version may change what is generated or how it is judged.
 _PACKAGES = ("pytest", "hypothesis", "numpy", "onnx")
@@ -53,31 +51,6 @@ def commit(root: Path) -> str:
 def files(settings: Settings) -> list[dict[str, str]]:
     """Returns purpose, path and SHA-256 of each readable file that an option names."""
     return [{"what": w, "path": str(p), "sha256": found} for w, p, found in _files(settings)]
-
-
-def digest(path: Path) -> str:
-    """Returns the SHA-256 of a file's bytes, in hexadecimal."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
-
-
-@cache
-def sources() -> str:
-    """Returns the SHA-256 over the names and bytes of this package's Python files. Two sessions
-    with the same value ran the same suite with the same kernels."""
-    found = hashlib.sha256()
-    root = Path(__file__).parents[1]
-    # Two of the folders are links in a checkout.
-    folders = os.walk(root, followlinks=True)
-    names = (os.path.join(folder, name) for folder, _, files in folders for name in files)
-    for path in sorted(Path(name) for name in names if name.endswith(".py")):
-        data = path.read_bytes()
-        found.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode())
-        found.update(data)
-    return found.hexdigest()
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, Path, str]]:

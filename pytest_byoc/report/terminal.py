@@ -53,6 +53,10 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
             f"{record.offload_share():.0%} of the operators generated were offloaded",
             plain,
         )
+    if record.taken_over:
+        yield f"taken over from the earlier session: {counted(record.taken_over, 'graph')}", plain
+    if record.not_taken_over:
+        yield f"nothing is taken over from the earlier session: {record.not_taken_over}", {"yellow": True}
     if record.above_smallest and record.merges:
         w = record.worst_split
         yield (

@@ -28,6 +28,7 @@ from ..record.listed import Failure
 from ..record.sighting import Sighting
 from ..record.target_record import TargetRecord
 from ..report import provenance, schema, scoreboard
+from ..storage import stored_passes
 from . import junit_files, shard_reports
 from .failure_folders import copied
 from .replay import Replay
@@ -112,6 +113,8 @@ def _merge(reports: Sequence[ShardReport], output: Path, config: pytest.Config) 
     failing: set[str] = set()
     for number in range(len(reports[0].targets)):
         record = _joined([one.targets[number] for one in reports], [one.shard for one in reports])
+        for one in reports:
+            record.passes.add(stored_passes.of_shard(one.path, record.target, record.ir).take())
         if before is not None and record.ir:
             before.of(record.target, record.ir)
         replay = Replay(record, [_failures(one.targets[number]) for one in reports], excuses)

@@ -20,6 +20,7 @@ from ..gate.waivers import Waiver, Waivers
 from ..record.target_record import TargetRecord
 from ..report import html, json_report, provenance, session_zip, summary, terminal
 from ..report.words import counted
+from ..storage import stored_passes
 from ..storage.corpus import Entry
 from .unfinished import Unfinished
 
@@ -96,6 +97,8 @@ class Results:
             report["shard"] = self._section
         s = self._settings
         if s.report is not None:
+            passes = {(record.target, record.ir): record.passes for record in self._records}
+            self._write("file of passes", session, lambda path: stored_passes.write(path, passes), s.report)
             self._write("report", session, lambda path: json_report.write(path, report), s.report)
             page = html.path_beside(s.report)
             self._write("page", session, lambda path: html.write(path, report), page)

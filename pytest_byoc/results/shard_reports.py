@@ -11,7 +11,8 @@ from typing import Any
 from ..config.errors import SettingsError
 from ..core import files
 from ..core.names import folder_name, printable
-from ..report import provenance, schema
+from ..report import schema
+from ..storage.digests import sources
 
 #: Problems of a damaged report that a message names.
 _NAMED = 3
@@ -164,7 +165,7 @@ def check_own_version(one: ShardReport) -> None:
     """Raises SettingsError if other code of pytest-byoc wrote the report, since its rules may be
     other ones too."""
     session = one.report["session"]
-    if session.get("sources") != provenance.sources():
+    if session.get("sources") != sources():
         theirs = session.get("host", {}).get("pytest-byoc", "another version")
         raise SettingsError(
             f"{one.path} was written by another state of pytest-byoc ({theirs}): merge with the one that ran "

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ir.machine import MACHINE
+from . import export_digest
 
 SOURCES = (".c", ".cc", ".cpp")
 #: Directives that include a file by its absolute path, or binary data.
@@ -44,34 +45,45 @@ class Compiler:
     as_one: compiles C++ sources as one that have the same includes and no other directives, since the
     start of the compiler takes most of the time of a small source. If that does not compile (two may
     define the same name), each source is compiled by itself. Sources without code never are.
+    watches: keeps `given` and `read`.
     """
 
-    def __init__(self, folder: str, as_one: bool = False) -> None:
+    def __init__(self, folder: str, as_one: bool = False, watches: bool = False) -> None:
         self._folder = folder
         self._as_one = as_one
+        self._watches = watches
+        #: The digest of what was given to make a library (`export_digest`), by the library's path.
+        self.given: dict[str, str] = {}
+        #: The files beside these that the compiler and the linker have read, except the system's.
+        self.read: set[str] = set()
         #: Paths of object files by `_key` of the source; "": the source does not compile.
         self._objects: dict[tuple[str, ...], str] = {}
         self._cc = _tvm_cc()
         self._triple = ""
 
-    def options(self, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def options(self, path: str, given: Mapping[str, Any], makes: bool = True) -> dict[str, Any]:
         """Returns the keyword arguments of `export_library` for that path.
 
         They stay unchanged where they have an `fcompile`, or where the file is not a shared
-        library.
+        library. makes: whether the library is made; otherwise only the digest of it is.
         """
         options = dict(given)
         if path.endswith(".so") and not options.get("fcompile"):
-            options["fcompile"] = self._function()
+            options["fcompile"] = self._function(makes)
         return options
 
-    def _function(self) -> Any:
+    def _function(self, makes: bool) -> Any:
         def fcompile(
             output: str, objects: Sequence[str], options: list[str] | None = None, **more: Any
         ) -> None:
             if MACHINE.cc and not more.get("cc"):
                 more["cc"], options = MACHINE.cc[0], [*MACHINE.cc[1:], *(options or [])]
             cc = more.get("cc") or self._cc.get_cc()
+            if self._watches:
+                self.given[output] = export_digest.digest(objects, options or [], more)
+                self.read.update(export_digest.linked(options or []))
+            if not makes:
+                return
             if cc != "nvcc" and not more.get("cwd") and not more.get("ccache_env"):
                 objects = self._objects_of(objects, cc, options or [])
             self._cc.create_shared(output, list(objects), options, **more)
@@ -104,6 +116,8 @@ class Compiler:
             object_path = os.path.join(self._folder, "source_%d.o" % len(self._objects))
             self._objects[key] = ""
             command = [cc, "-pipe", "-fPIC", "-c", "-o", object_path, path, *options]
+            if self._watches:
+                command += ["-MD", "-MF", object_path + ".d"]
             running.append((key, object_path, subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )))
@@ -143,6 +157,8 @@ class Compiler:
 
     def _wait(self, key: tuple[str, ...], object_path: str, process: subprocess.Popen[bytes]) -> None:
         self._objects[key] = "" if process.wait() else object_path
+        if self._watches:
+            self.read.update(export_digest.headers(object_path + ".d"))
 
     def _key(self, path: str, cc: str, options: list[str]) -> tuple[str, ...]:
         with open(path, "rb") as f:

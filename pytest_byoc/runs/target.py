@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..core.files import FileState, state
 from ..core.graph import Graph
 from ..ir.interface import IR, Executable
 from ..ir.machine import MACHINE
@@ -40,6 +43,8 @@ class TargetRun(PartitioningRun):
         self._folder: str = job.get("folder", "")
         self._exports = 0
         self._compiler: Compiler | None = None
+        #: Whether digests of the exported code are told (see `code`).
+        self._tells_code = bool(job.get("tells_code", False))
         #: Records what only the device can run; None where this machine runs the artifacts.
         self._recorder = Recorder(self) if MACHINE.foreign and not self._partition_only else None
 
@@ -225,9 +230,58 @@ class TargetRun(PartitioningRun):
         """Exports the executable once, and returns the path of the shared library."""
 
         def make() -> str:
-            return self._write(self.executable(executor), "artifact_%s.so" % executor)
+            path = self._write(self.executable(executor), "artifact_%s.so" % executor)
+            if self._tells_code:
+                new = self.executable(executor).holds_addresses
+                code = self._would_compile(executor) if new else self._code(path)
+                if code:
+                    self.record("code", {executor: code})
+            return path
 
         return self._once(("export", executor), make)
+
+    def is_known(self) -> bool:
+        """Returns whether the job names, for each executor, the code that an export would compile now.
+
+        Nothing is compiled for that. It is recorded as the fact "known"; False also where that can't be
+        found out.
+        """
+        known: Mapping[str, str] = self._job["known_code"]
+        found = all(known.get(e) and self._would_compile(e) == known[e] for e in self.executors)
+        self.record("known", found)
+        return found
+
+    def _would_compile(self, executor: str) -> str:
+        path = self.in_folder("unmade_%s.so" % executor)
+        if self.target.export_options.get("fcompile"):
+            return ""
+        try:
+            executable = self.executable(executor)
+            self.stage("export")
+            rest = executable.export_code(path, self._export_options(path, makes=False))
+        except Exception:  # the checks meet it again, and report it
+            return ""
+        return self._code(path, rest)
+
+    def _code(self, path: str, rest: str = "") -> str:
+        """Returns a digest of the partition, and of what was given to compile a library; "" if unknown.
+
+        rest: the code that is not compiled.
+        """
+        assert self._compiler is not None
+        given = self._compiler.given.get(path)
+        if given is None:
+            return ""
+        facts = self.regions()
+        # The order of the regions says nothing.
+        regions = sorted(json.dumps(region, sort_keys=True, default=str) for region in facts["regions"])
+        module = self.ir.modules.hash_of(self.partitioned())
+        text = json.dumps([given, rest, module, {**facts, "regions": regions}], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def files_read(self) -> list[FileState]:
+        """Returns the files that compilers and linkers have read, except the system's."""
+        return sorted(map(state, self._compiler.read)) if self._compiler is not None else []
 
     def files_written(self) -> list[str]:
         """Exports the executables, and returns the files that were written outside their folder."""
@@ -247,6 +301,6 @@ class TargetRun(PartitioningRun):
         executable.export(path, self._export_options(path))
         return path
 
-    def _export_options(self, path: str) -> dict[str, Any]:
-        self._compiler = self._compiler or Compiler(self._folder, self._one_source)
-        return self._compiler.options(path, self.target.export_options)
+    def _export_options(self, path: str, makes: bool = True) -> dict[str, Any]:
+        self._compiler = self._compiler or Compiler(self._folder, self._one_source, self._tells_code)
+        return self._compiler.options(path, self.target.export_options, makes)

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from ..core.files import FileState, state
 from .cache import cache_folder
 from .shared_answers import key_of
 
@@ -32,9 +33,6 @@ create table if not exists answers (question text primary key, answer text);
 create table if not exists sessions (number integer);
 """
 
-#: Path, size in bytes and time of the last change in ns of a file.
-File = tuple[str, int, int]
-
 
 class StoredSurveys:
     """The answers of one target. They hold for sessions with the same configuration and environment, as
@@ -47,7 +45,7 @@ class StoredSurveys:
     def __init__(self, path: Path | None = None, began: float = 0.0) -> None:
         self._path = path
         self._began = began - _OLDER
-        self._files: dict[str, File] = {}
+        self._files: dict[str, FileState] = {}
         self._answers: dict[str, str] = {}
         self._new: dict[str, str] = {}
         self._session = 0
@@ -74,7 +72,7 @@ class StoredSurveys:
                 database.executescript(_TABLES)
                 files = list(database.execute("select path, size, changed from files"))
                 self._session = int(database.execute("select count(*) from sessions").fetchone()[0])
-                if all(_state(file[0]) == file for file in files):
+                if all(state(file[0]) == file for file in files):
                     self._files = {file[0]: file for file in files}
                     self._answers = dict(database.execute("select question, answer from answers"))
                 else:
@@ -128,14 +126,6 @@ class StoredSurveys:
                 database.executemany("insert or replace into answers values (?, ?)", self._new.items())
                 database.execute("insert into sessions values (?)", (self._session,))
             self._new, self._outdated = {}, False
-
-
-def _state(path: str) -> File:
-    try:
-        state = os.stat(path)
-        return path, state.st_size, state.st_mtime_ns
-    except OSError:
-        return path, -1, 0
 
 
 def _remove_oldest(folder: Path) -> None:

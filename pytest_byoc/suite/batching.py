@@ -170,6 +170,9 @@ class Examinations:
         for graph, part in zip(graphs, parts(verdict, graphs, alone, self.changed_alone)):
             if part is not None:
                 self._examiner.learn(graph, effort, part)
+            elif not verdict.taken_over:
+                # What is taken over has no values by which its parts could be judged.
+                self._examiner.since.forget(union(tried), effort)
 
 
 def failing_parts(
@@ -249,5 +252,5 @@ def parts(
                 graph, PASS, (), partition.offloaded, partition.regions, (), None, partition.placement,
                 partition.boundary_bytes, verdict.not_checked,
                 smallest(graph, partition.placement, partition.regions), verdict.merges,
-                checks_made=verdict.checks_made,
+                checks_made=verdict.checks_made, taken_over=verdict.taken_over,
             )

@@ -59,8 +59,9 @@ class TargetSession:
         self.declaration = declaration
         self.activity = activity or Activity()
         self._observer = observer or Observer()
-        self.examiner = Examiner(settings, declaration, self.activity, peers)
         self.record = TargetRecord(declaration.name, "", {})
+        passes = self.record.passes if settings.keeps_passes else None
+        self.examiner = Examiner(settings, declaration, self.activity, peers, passes)
         self.known = KnownFailures(self.examiner, self.record, settings.max_causes)
         self.examinations = Examinations(self.examiner, self.known)
         self.failures = Failures(
@@ -117,6 +118,7 @@ class TargetSession:
         self.record.precision = in_words(asdict(self.examiner.workers.precision))
         self.record.not_checked = list(self.examiner.workers.not_checked)
         self.record.partition_only = self.examiner.workers.partition_only
+        self.record.not_taken_over = self.examiner.why_nothing_taken_over
 
     def close(self) -> None:
         gc.unfreeze()

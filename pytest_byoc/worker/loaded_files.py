@@ -7,6 +7,8 @@ import sys
 import tempfile
 from typing import Any, Iterator
 
+from ..core.files import FileState, state
+
 #: Flags with which a file is opened to be written.
 _WRITING = os.O_WRONLY | os.O_RDWR
 #: Folders of the system in which files change by themselves.
@@ -32,23 +34,16 @@ class LoadedFiles:
         if event == "open" and isinstance(args[0], (str, bytes)) and not args[2] & _WRITING:
             self._opened.add(args[0])
 
-    def untold(self) -> list[tuple[str, int, int]]:
-        """Returns path, size in bytes and time of the last change in ns of each file that was not
-        returned before. The size of a file that was looked for and does not exist is -1."""
+    def untold(self) -> list[FileState]:
+        """Returns the state of each file that was not returned before, those that were looked for and do
+        not exist included."""
         modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
         found = {*filter(None, modules), *list(self._opened), *_mapped()} - self._seen
         self._seen |= found
-        files = []
-        for path in sorted({os.path.realpath(os.fsdecode(given)) for given in found}):
-            # Python writes compiled modules anew by the sources.
-            if path.endswith(".pyc") or path.startswith((self._own, *_VOLATILE)):
-                continue
-            try:
-                state = os.stat(path)
-                files.append((path, state.st_size, state.st_mtime_ns))
-            except OSError:
-                files.append((path, -1, 0))
-        return files
+        paths = sorted({os.path.realpath(os.fsdecode(given)) for given in found})
+        # Python writes compiled modules anew by the sources.
+        volatile = (self._own, *_VOLATILE)
+        return [state(path) for path in paths if not path.endswith(".pyc") and not path.startswith(volatile)]
 
 
 def _mapped() -> Iterator[str]:

@@ -6,11 +6,12 @@ import importlib
 import os
 import platform
 import tempfile
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, cast
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence, cast
 
 from ..checks import CHECKS
 from ..checks.selection import partition_stage
 from ..core.errors import Failure, describe_exception
+from ..core.files import FileState
 from ..core.graph import Graph
 from ..core.irs import IRS
 from ..ir.given_patterns import GIVEN
@@ -70,6 +71,10 @@ def _lowering(ir: IR, job: Mapping[str, Any]) -> IR:
     if "model" in job:
         return cast(IR, model_import.model_of(ir, job["model"]))
     return cast(IR, onnx_models.GivenModule(ir, job["module"])) if "module" in job else ir
+
+
+def _tell_files(reporter: Reporter, states: Sequence[FileState]) -> None:
+    reporter.send({"fact": "files", "executor": None, "value": states})
 
 
 class Role:
@@ -237,14 +242,14 @@ class TargetRole(Role):
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         if job["kind"] == "partitions":
             survey(self._ir, self.target, job["graphs"], job.get("groups", []), reporter)
-            self._tell_files(reporter)
+            self._tell_loaded(reporter)
             return
         if job["kind"] == "patterns":
             self._patterns(job["graphs"], reporter)
             return
         if job["kind"] == "alone":
             self._alone(job, reporter)
-            self._tell_files(reporter)
+            self._tell_loaded(reporter)
             return
         if job["kind"] == "describe":
             describing.describe(_lowering(self._ir, job), self.target, job, reporter)
@@ -253,10 +258,19 @@ class TargetRole(Role):
         kind = UnionRun if job.get("merged") else TargetRun
         run = kind(_lowering(self._ir, job), self.target, graph, job, reporter)
         poison_allocations()
-        checks = job["checks"]
+        self._observe(run, job)
+        if job.get("tells_code"):
+            _tell_files(reporter, run.files_read())
+
+    def _observe(self, run: TargetRun, job: Mapping[str, Any]) -> None:
+        checks, in_question = job["checks"], "known_code" in job
         for check in CHECKS:
             if check.observe is None or check.id not in checks:
                 continue
+            if in_question and not check.partition_stage:
+                if run.is_known():
+                    return
+                in_question = False
             run.begin(check.id)
             try:
                 check.observe(run)
@@ -269,10 +283,10 @@ class TargetRole(Role):
                 # The same holds for checks of generated code. Only the partitioned main is judged.
                 checks = partition_stage()
 
-    def _tell_files(self, reporter: Reporter) -> None:
+    def _tell_loaded(self, reporter: Reporter) -> None:
         """Sends the files that this process has loaded beside those of the description."""
         if self._loaded:
-            reporter.send({"fact": "files", "executor": None, "value": self._loaded.untold()})
+            _tell_files(reporter, self._loaded.untold())
 
     def _patterns(self, graphs: list[Any], reporter: Reporter) -> None:
         """Sends the target's patterns and the names of its composites.
@@ -343,6 +357,10 @@ class LoaderRole(Role):
         import tvm
 
         self._ir = ir
+        #: The files that this process and its children load; None if nobody asks.
+        self._loaded = LoadedFiles(config.get("native_stack", "")) if config.get("tells_files") else None
+        if self._loaded:
+            self._loaded.watch()
         libraries, late = config.get("libraries", []), config.get("late", False)
         self._preparation = Preparation(config.get("prepare"))
         self._libraries = libraries if late else ()
@@ -357,6 +375,7 @@ class LoaderRole(Role):
         self.description = {
             "runtime_only": runtime_only(), "absent": absent, "threads": running_threads(),
             "machine": "on %s with python %s" % (platform.machine(), platform.python_version()),
+            "files": self._loaded.untold() if self._loaded else [],
         }
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
@@ -381,6 +400,8 @@ class LoaderRole(Role):
                 check.reload(run)
             except Exception as e:
                 run.failed(e)
+        if self._loaded:
+            _tell_files(reporter, self._loaded.untold())
         reporter.leaves_normally = run.leaves_normally
 
     def _find_preparation(self) -> None:
