@@ -46,6 +46,7 @@ _MORE = {
     "waivers": "../how-to/waivers.md",
     "update-waivers": "../how-to/waivers.md",
     "baseline": "../how-to/baseline.md",
+    "changed-since": "../how-to/ci.md#what-has-changed-alone",
     "fail-under": "../how-to/baseline.md",
     "replay": "../how-to/failures.md",
     "corpus": "../how-to/corpus.md",

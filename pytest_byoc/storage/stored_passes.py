@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,8 @@ from .digests import digest
 FORMAT, VERSION = "pytest-byoc/passes", 1
 #: One pass among so many is not taken over in a session, another share in each.
 _ONE_AMONG = 16
+#: The folder of this package.
+_OWN = os.path.join(os.path.realpath(Path(__file__).parents[1]), "")
 _REMEDY = "name the report.json of a session that ended, with the files beside it (--byoc-report writes them)"
 
 
@@ -44,8 +47,9 @@ class Passes:
     states: set[FileState] = field(default_factory=set)
 
     def depend_on(self, given: Iterable[Sequence[Any]]) -> None:
-        """Notes files on which the passes depend, as they are now."""
-        self.states.update((path, size, changed) for path, size, changed in given)
+        """Notes files on which the passes depend, as they are now. pytest-byoc's own are left to a
+        condition."""
+        self.states.update((path, size, at) for path, size, at in given if not path.startswith(_OWN))
 
     def add(self, other: Mapping[str, Any]) -> None:
         """Adds the passes of another process, as `take` returns them."""
