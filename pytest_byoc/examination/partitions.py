@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -87,6 +87,20 @@ class Partition:
         return tuple(region is not None for region in self.placement)
 
 
+@dataclass
+class _Survey:
+    """A survey that is being made. Graphs are known by their position.
+
+    questions: about each graph. answers: the worker's messages so far; None where it has none. singly:
+    the graphs that are not partitioned together with others.
+    """
+
+    graphs: list[Graph]
+    questions: list[list[Any]]
+    answers: dict[int, dict[str, Any] | None] = field(default_factory=dict)
+    singly: set[int] = field(default_factory=set)
+
+
 class Partitions:
     """The partitions of one target. Each graph is partitioned once, by one process of the session.
 
@@ -167,60 +181,69 @@ class Partitions:
         kind: of the job. more: further entries of the job. If a graph kills the process, the graphs
         behind it are sent again.
         """
-        questions = [[graph.digest.hex(), kind, more] for graph in graphs]
-        answers: dict[int, dict[str, Any] | None] = {}
+        survey = _Survey(graphs, [[graph.digest.hex(), kind, more] for graph in graphs])
         most = at_once = self._several() if len(graphs) > 1 else 1
         left = self._peers.beginning_elsewhere(range(len(graphs)))
-        # The numbers of graphs that are not partitioned together with others.
         worthwhile = self._together.on or len(graphs) > _MANY
-        singly = set[int]() if kind == _SURVEY and worthwhile and most > 1 else set(left)
+        survey.singly = set() if kind == _SURVEY and worthwhile and most > 1 else set(left)
         while left and not (len(graphs) > 1 and self._dies):
             parallel = self._ahead is not None and self._ahead.is_on and len(left) > _MANY
             # Another process may have answered what comes later by then.
-            wave = left if parallel else left[:at_once]
-            known = {n: self._told(questions[n]) for n in wave}
-            answers.update((n, message) for n, message in known.items() if message is not None)
-            self._lives = self._lives or any(m and m["value"].get("regions") for m in known.values())
-            some = [n for n, message in known.items() if message is None]
-            if not singly and not self._together.tried and len(some) > TRIAL:
+            some = self._unanswered(survey, left if parallel else left[:at_once])
+            if not survey.singly and not self._together.tried and len(some) > TRIAL:
                 self._try_together([graphs[n] for n in some[:: len(some) // TRIAL][:TRIAL]])
             size = min(at_once, max(1, -(-len(some) // _PARTS))) if parallel else at_once
-            parts = []
-            for first in range(0, len(some), size):
-                # The graphs that are partitioned together come first.
-                part = sorted(some[first : first + size], key=singly.__contains__)
-                parts.append((part, self._together.groups(len(part) - len(singly.intersection(part)))))
+            parts = [self._part(survey, some[first : first + size]) for first in range(0, len(some), size)]
             asked = [
                 Questions(tuple(graphs[n] for n in part), kind, dict(more, groups=groups))
                 for part, groups in parts
             ]
             died = False
             for (part, groups), report in zip(parts, self._reports(asked)):
-                reading = Reading(report, part, groups, fact)
-                differ = any(_differ(graphs[n], *facts) for n, *facts in reading.twice())
-                said = reading.answers
-                if differ or any(self._contradicts(graphs[n], questions[n], m) for n, m in said.items()):
-                    self._ask_anew(answers)
-                if self._together.wrong:
-                    reading.withdraw_together()
-                said = reading.answers
-                self._lives = self._lives or any(m and m["value"].get("regions") for m in said.values())
+                self._read(survey, Reading(report, part, groups, fact))
                 died |= report.died is not None
-                self._deaths += report.died is not None
-                singly |= reading.again
-                answers.update(said)
-                files = [value for _, value in report.facts("files")]
-                self._stored.depend_on(chain.from_iterable(files))
-                for n, message in said.items():
-                    if message is not None:
-                        self._peers.tell(questions[n], message)
-                        # Files on which an answer depends are unknown where the process has died.
-                        self._stored.tell(questions[n], message if files else None)
-                self._activity.step(PARTITIONING, len(said))
             # Each process that dies has the graphs behind it sent again.
             at_once = max(min(_FEW, most), at_once // 2) if died else min(most, 2 * at_once)
-            left = [n for n in left if n not in answers]
-        return [answers.get(n) for n in range(len(graphs))]
+            left = [n for n in left if n not in survey.answers]
+        return [survey.answers.get(n) for n in range(len(graphs))]
+
+    def _unanswered(self, survey: _Survey, numbers: Sequence[int]) -> list[int]:
+        """Takes over the answers of other processes and sessions; returns the numbers of the other graphs."""
+        known = {n: self._told(survey.questions[n]) for n in numbers}
+        survey.answers.update((n, message) for n, message in known.items() if message is not None)
+        self._see_life(known.values())
+        return [n for n, message in known.items() if message is None]
+
+    def _part(self, survey: _Survey, numbers: list[int]) -> tuple[list[int], list[int]]:
+        """Returns graphs for one process, those that are partitioned together first, and the sizes of
+        groups."""
+        part = sorted(numbers, key=survey.singly.__contains__)
+        return part, self._together.groups(len(part) - len(survey.singly.intersection(part)))
+
+    def _read(self, survey: _Survey, reading: Reading) -> None:
+        """Adds the answers of a report to those of a survey, and tells them to others."""
+        report, graphs, questions = reading.report, survey.graphs, survey.questions
+        differ = any(_differ(graphs[n], *facts) for n, *facts in reading.twice())
+        if differ or any(self._contradicts(graphs[n], questions[n], m) for n, m in reading.answers.items()):
+            self._ask_anew(survey.answers)
+        if self._together.wrong:
+            reading.withdraw_together()
+        said = reading.answers
+        self._see_life(said.values())
+        self._deaths += report.died is not None
+        survey.singly |= reading.again
+        survey.answers.update(said)
+        files = [value for _, value in report.facts("files")]
+        self._stored.depend_on(chain.from_iterable(files))
+        for n, message in said.items():
+            if message is not None:
+                self._peers.tell(questions[n], message)
+                # Files on which an answer depends are unknown where the process has died.
+                self._stored.tell(questions[n], message if files else None)
+        self._activity.step(PARTITIONING, len(said))
+
+    def _see_life(self, messages: Iterable[dict[str, Any] | None]) -> None:
+        self._lives = self._lives or any(m and m["value"].get("regions") for m in messages)
 
     def _told(self, question: Any) -> dict[str, Any] | None:
         """Returns the answer of another process or session to a question; None if there is none."""

@@ -54,6 +54,7 @@ class Reading:
     """
 
     def __init__(self, report: JobReport, part: Sequence[int], groups: Sequence[int], fact: str) -> None:
+        self.report = report
         self._part = part
         # It is unknown which graph has started a program that is left running, so each is to be examined.
         said = [] if report.left_running else report.messages
