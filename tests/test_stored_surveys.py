@@ -225,3 +225,13 @@ def test_one_contradiction_has_all_asked_again(
     assert surveyed()[0] == [False] * len(NAMES), "all wrong answers are taken over"
     monkeypatch.setattr(stored_surveys, "_ONE_AMONG", 2)
     assert surveyed()[0] == first
+
+
+@pytest.mark.parametrize(
+    ("name", "same"), [("BUILD_ID", True), ("CI_JOB_ID", True), ("BUILD_MODE", False), ("NPU_ARCH", False)]
+)
+def test_variables_that_a_target_may_read_count(name: str, same: bool) -> None:
+    def path(value: str) -> Path | None:
+        return StoredSurveys.of({"target": "npu"}, {name: value}, time.time())._path
+
+    assert (path("1") == path("2")) is same

@@ -21,11 +21,16 @@ _ONE_AMONG = 16
 _KEPT = 30
 #: Seconds by which a file has to be older than the session; the clock of a file system is coarse.
 _OLDER = 2.0
-#: Variables that differ between sessions and that no partition function depends on.
-_VOLATILE = (
+#: Variables, or the beginnings of their names, that differ between sessions and that no partition function
+#: depends on: of terminals, pytest, and the services that run jobs.
+_VOLATILE = frozenset((
     "_", "OLDPWD", "SHLVL", "TERM", "COLUMNS", "LINES", "WINDOWID", "TMPDIR", "TMUX", "STY", "PS1",
-    "LS_COLORS", "PYTEST_", "COV_", "SSH_", "XDG_", "DBUS_", "GITHUB_", "RUNNER_", "CI_", "BUILD_", "JOB_",
-    "PYTHONUNBUFFERED",
+    "LS_COLORS", "PYTHONUNBUFFERED", "BUILD_ID", "BUILD_NUMBER", "BUILD_TAG", "BUILD_URL",
+    "BUILD_DISPLAY_NAME", "JOB_NAME", "JOB_BASE_NAME", "JOB_URL", "JOB_DISPLAY_URL",
+))
+_VOLATILE_BEGINNINGS = (
+    "PYTEST_", "COV_", "SSH_", "XDG_", "DBUS_", "GITHUB_", "RUNNER_", "CI_JOB_", "CI_PIPELINE_", "CI_COMMIT_",
+    "CI_RUNNER_", "CI_CONCURRENT_", "CI_BUILD", "CI_SERVER_",
 )
 _TABLES = """
 create table if not exists files (path text primary key, size integer, changed integer);
@@ -60,7 +65,10 @@ class StoredSurveys:
         cls, configuration: Mapping[str, Any], environment: Mapping[str, str], began: float
     ) -> StoredSurveys:
         """Returns the answers of a target. configuration: of its worker, as JSON can hold it."""
-        kept = {name: value for name, value in environment.items() if not name.startswith(_VOLATILE)}
+        kept = {
+            name: value for name, value in environment.items()
+            if name not in _VOLATILE and not name.startswith(_VOLATILE_BEGINNINGS)
+        }
         text = json.dumps([configuration, kept, os.getcwd()], sort_keys=True, default=str)
         folder = cache_folder("surveys")
         _remove_oldest(folder)
