@@ -205,7 +205,7 @@ def test_only_what_a_change_of_the_codegen_reaches_is_examined(
     assert third["taken_over"] > 5
     result.stdout.fnmatch_lines([
         f"taken over from the earlier session: {third['taken_over']} graphs",
-        "*graphs beyond partition and codegen: they passed in the session of */out/report.json,*",
+        "*graphs beyond partition and codegen: they passed in the session that --byoc-changed-since names,*",
     ])
     # What failed is examined again, and what passes now is found out.
     kernels.write_text(text)

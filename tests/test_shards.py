@@ -8,6 +8,7 @@ import json
 import random
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from pytest_byoc import __main__, __version__
 from pytest_byoc.config import shard
 from pytest_byoc.config.errors import SettingsError
+from pytest_byoc.evidence.earlier_pass import Pass
 from pytest_byoc.examination.outcome import PASS, Verdict
 from pytest_byoc.gate import baseline
 from pytest_byoc.gate.excuses import Excuses
@@ -28,7 +30,10 @@ from pytest_byoc.record.target_record import TargetRecord
 from pytest_byoc.report import json_report, schema
 from pytest_byoc.results import failure_folders, shard_reports
 from pytest_byoc.results.replay import Replay
+from pytest_byoc.results.unfinished import taken_over
+from pytest_byoc.storage import stored_passes
 from pytest_byoc.storage.digests import sources
+from pytest_byoc.storage.stored_passes import Passes
 
 from .test_likely_causes import conv, of, raising, wrong
 from .test_report import undescribed
@@ -224,6 +229,26 @@ def test_merged_shards_are_one_report(shards: Sequence[Path], capsys: pytest.Cap
     (suite,) = ElementTree.parse("out/junit.xml").getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("time")) == ("5", "2", "3.000")
     assert {case.get("name") for case in suite} == {"t2", "t3"}
+
+
+def test_passes_of_shards_are_merged(shards: Sequence[Path], tmp_path: Path) -> None:
+    library = tmp_path / "lib.so"
+    for number, folder in enumerate(shards):
+        library.write_text("x")
+        state = library.stat()
+        passes = Passes({"pytest-byoc": "1"}, passes={f"{number}": asdict(Pass({"vm": "c"}, ("numerics",)))})
+        passes.depend_on([(str(library), state.st_size, state.st_mtime_ns)])
+        stored_passes.write(folder / "report.json", {("mine", IR): passes})
+        report = json.loads((folder / "report.json").read_text())
+        report |= {"taken_over": number + 1, "not_checked": taken_over(number + 1)}
+        save(folder, report)
+    stored_passes.read.cache_clear()
+    assert merge(*shards, "-o", "out") == 1
+    merged = stored_passes.read(tmp_path / "out" / "report.json")[f"mine in {IR}"]
+    assert set(merged.passes) == {"0", "1"} and list(merged.files) == [str(library)]
+    assert merged.conditions == {"pytest-byoc": "1"}
+    report = json.loads(Path("out/report.json").read_text())
+    assert report["taken_over"] == 3 and report["not_checked"] == taken_over(3)
 
 
 def test_the_order_of_folders_does_not_matter(shards: Sequence[Path], tmp_path: Path) -> None:

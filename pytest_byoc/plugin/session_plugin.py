@@ -26,7 +26,6 @@ from ..report import junit, progress, schema, terminal
 from ..report.left_to_levels import left_to_levels
 from ..report.text import in_own_words
 from ..report.time_estimate import Work
-from ..report.words import counted
 from ..results.results import Results
 from ..storage import corpus, scratch, stored_passes
 from ..storage.session_ended import SessionEnded
@@ -250,12 +249,6 @@ class ActivePlugin:
             return
         for record in self._records():
             record.not_checked += self.limits.not_checked()
-            if record.taken_over:
-                since = self.settings.changed_since
-                record.not_checked.append(
-                    f"{counted(record.taken_over, 'graph')} beyond partition and codegen: they passed in the "
-                    f"session of {since}, and the target makes the same code of them now"
-                )
         self._results.finish(session)
 
     def _section(self, exit_code: int) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from .failure_folders import copied
 from .replay import Replay
 from .results import Results
 from .shard_reports import ShardReport
-from .unfinished import Unfinished
+from .unfinished import Unfinished, taken_over
 
 #: Exit code for a set of reports that cannot be merged, or an option that cannot be used.
 REFUSED = 2
@@ -174,7 +174,7 @@ def _joined(parts: Sequence[Mapping[str, Any]], shards: Sequence[Mapping[str, An
     record = TargetRecord(parts[0]["target"], parts[0]["ir"], dict(parts[0]["versions"]))
     for part, shard in zip(parts, shards):
         # The numbers of tests that did not begin are added up instead.
-        left = set(Unfinished(shard["out_of_time"]).not_checked())
+        left = {*Unfinished(shard["out_of_time"]).not_checked(), *taken_over(part["taken_over"])}
         texts = [text for text in part["not_checked"] if text not in left]
         record.merge({**part, "failures": [], "excused": [], "not_checked": texts})
     return record

@@ -22,7 +22,7 @@ from ..report import html, json_report, provenance, session_zip, summary, termin
 from ..report.words import counted
 from ..storage import stored_passes
 from ..storage.corpus import Entry
-from .unfinished import Unfinished
+from .unfinished import Unfinished, taken_over
 
 #: What is left to `merge` when a shard ends.
 LEFT_TO_MERGE = (
@@ -73,6 +73,8 @@ class Results:
         # A session that was interrupted, or ran nothing, is not judged.
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             self._judge(session)
+        for record in self._records:
+            record.not_checked += taken_over(record.taken_over)
         if self._settings.report is not None or self._settings.bundle is not None:
             self._report(session)
         if self._settings.summary is not None:

@@ -1,4 +1,4 @@
-"""The tests of a session that did not begin."""
+"""What a session has not done: tests that did not begin, and graphs that were taken over."""
 
 from __future__ import annotations
 
@@ -25,3 +25,13 @@ class Unfinished:
     def not_checked(self) -> list[str]:
         """Returns what a report says of the tests for which there was no time."""
         return [f"{self.out_of_time} tests: the time budget was used up"] if self.out_of_time else []
+
+
+def taken_over(graphs: int) -> list[str]:
+    """Returns what a report says of graphs whose passes were taken over from an earlier session."""
+    if not graphs:
+        return []
+    return [
+        f"{counted(graphs, 'graph')} beyond partition and codegen: they passed in the session that "
+        "--byoc-changed-since names, and the target makes the same code of them now"
+    ]
