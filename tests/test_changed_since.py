@@ -93,6 +93,9 @@ def test_nothing_is_kept_if_a_file_changes_during_the_session(report: Path, runt
     passes = kept(report, runtime)
     runtime.write_text("longer")
     assert not passes.as_dict()["passes"]
+    stored_passes.write(report, {("npu", "relax"): passes})
+    stored_passes.read.cache_clear()
+    assert opened(report)[1] == f"{runtime} changed while that session ran"
 
 
 def test_shards_on_different_machines_leave_passes_that_hold_nowhere(report: Path, runtime: Path) -> None:

@@ -43,7 +43,7 @@ class TargetRun(PartitioningRun):
         self._folder: str = job.get("folder", "")
         self._exports = 0
         self._compiler: Compiler | None = None
-        #: Whether digests of the exported code are told (see `code`).
+        #: Whether digests of the exported code are told, by which a later session knows it again.
         self._tells_code = bool(job.get("tells_code", False))
         #: Records what only the device can run; None where this machine runs the artifacts.
         self._recorder = Recorder(self) if MACHINE.foreign and not self._partition_only else None
@@ -231,11 +231,8 @@ class TargetRun(PartitioningRun):
 
         def make() -> str:
             path = self._write(self.executable(executor), "artifact_%s.so" % executor)
-            if self._tells_code:
-                new = self.executable(executor).holds_addresses
-                code = self._would_compile(executor) if new else self._code(path)
-                if code:
-                    self.record("code", {executor: code})
+            if self._tells_code and (code := self._code_of(executor, path)):
+                self.record("code", {executor: code})
             return path
 
         return self._once(("export", executor), make)
@@ -247,31 +244,30 @@ class TargetRun(PartitioningRun):
         found out.
         """
         known: Mapping[str, str] = self._job["known_code"]
-        found = all(known.get(e) and self._would_compile(e) == known[e] for e in self.executors)
+        found = all(known.get(e) and self._code_of(e) == known[e] for e in self.executors)
         self.record("known", found)
         return found
 
-    def _would_compile(self, executor: str) -> str:
-        path = self.in_folder("unmade_%s.so" % executor)
+    def _code_of(self, executor: str, made: str = "") -> str:
+        """Returns a digest of the partition, and of what is compiled and linked on export; "" if unknown.
+
+        made: the exported library, if there is one.
+        """
         if self.target.export_options.get("fcompile"):
             return ""
         try:
-            executable = self.executable(executor)
-            self.stage("export")
-            rest = executable.export_code(path, self._export_options(path, makes=False))
-        except Exception:  # the checks meet it again, and report it
+            executable, path, rest = self.executable(executor), made, ""
+            if not made or executable.holds_addresses:
+                path = self.in_folder("unmade_%s.so" % executor)
+                self.stage("export")
+                rest = executable.export_code(path, self._export_options(path, makes=False))
+            assert self._compiler is not None
+            return self._digest(self._compiler.given[path], rest)
+        except Exception:  # what is wrong with the build, checks report
             return ""
-        return self._code(path, rest)
 
-    def _code(self, path: str, rest: str = "") -> str:
-        """Returns a digest of the partition, and of what was given to compile a library; "" if unknown.
-
-        rest: the code that is not compiled.
-        """
-        assert self._compiler is not None
-        given = self._compiler.given.get(path)
-        if given is None:
-            return ""
+    def _digest(self, given: str, rest: str) -> str:
+        """Returns a digest of code. given: that of what is compiled. rest: the code that is not."""
         facts = self.regions()
         # The order of the regions says nothing.
         regions = sorted(json.dumps(region, sort_keys=True, default=str) for region in facts["regions"])

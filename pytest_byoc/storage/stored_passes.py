@@ -43,6 +43,8 @@ class Passes:
     files: dict[str, str] = field(default_factory=dict)
     passes: dict[str, dict[str, Any]] = field(default_factory=dict)
     sessions: int = 0
+    #: A file that has changed while the session ran, so that no pass was kept; "" if none has.
+    changed: str = ""
     #: The files as they were when the session depended on them, whose digests `files` doesn't have yet.
     states: set[FileState] = field(default_factory=set)
 
@@ -74,12 +76,12 @@ class Passes:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns what is written to the file. There are no passes if a file has changed meanwhile."""
-        same = all(state(one[0]) == one for one in self.states)
+        changed = next((one[0] for one in sorted(self.states) if state(one[0]) != one), "")
         found = {path: _digest(path) for path, _, _ in self.states}
         return {
-            "sessions": self.sessions, "conditions": self.conditions,
+            "sessions": self.sessions, "changed": changed, "conditions": self.conditions,
             "files": dict(sorted({**self.files, **found}.items())),
-            "passes": dict(sorted(self.passes.items())) if same else {},
+            "passes": {} if changed else dict(sorted(self.passes.items())),
         }
 
 
@@ -99,6 +101,8 @@ class EarlierPasses:
         then = read(report).get(_key(name, ir))
         if then is None:
             return f"it has no passes of {name} in {ir}"
+        if then.changed:
+            return f"{then.changed} changed while that session ran"
         differs = [what for what, text in new.conditions.items() if then.conditions.get(what) != text]
         if differs:
             return f"changed since: {', '.join(differs)}"
@@ -168,7 +172,8 @@ def read(report: Path) -> Mapping[str, Passes]:
 
 def _passes(given: Mapping[str, Any]) -> Passes:
     passes = {str(key): asdict(Pass.from_dict(one)) for key, one in given["passes"].items()}
-    return Passes(dict(given["conditions"]), dict(given["files"]), passes, int(given["sessions"]))
+    sessions, changed = int(given["sessions"]), str(given["changed"])
+    return Passes(dict(given["conditions"]), dict(given["files"]), passes, sessions, changed)
 
 
 def _key(name: str, ir: str) -> str:
