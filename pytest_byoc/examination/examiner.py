@@ -157,14 +157,14 @@ class Examiner:
         return f"{raised[0]['type']}{exception_text(raised[0]['message'])}"
 
     def close(self) -> None:
-        if "partitions" in vars(self):
+        if hasattr(self, "partitions"):
             self.partitions.close()
         self.ahead.close()
         self._lane.close()
 
     def taken_over(self) -> list[str]:
         """Returns a sentence for the list "not checked" if an earlier session's partitions were used."""
-        return [_TAKEN_OVER] if "partitions" in vars(self) and self.partitions.taken_over else []
+        return [_TAKEN_OVER] if hasattr(self, "partitions") and self.partitions.taken_over else []
 
     # --- verdicts that are known ----------------------------------------------------------------
 
