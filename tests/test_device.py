@@ -47,21 +47,20 @@ def test_keys_that_do_not_fit(tmp_path: Path, keys: dict[str, object], message: 
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("run_here", [False, True])
-def test_the_results_are_those_of_this_machine(pytester: pytest.Pytester, ir: str, run_here: bool) -> None:
+def test_the_results_are_those_of_this_machine(pytester: pytest.Pytester, ir: str) -> None:
     cases = "thorough or (test_operator and float32)"
-    result = session(pytester, ir, EXAMPLE, "-k", cases, level="standard", run_here=run_here)
-    assert result.ret == 0
-    on_device = report(pytester)
-    assert not list((pytester.path / "device").iterdir())
     usual = pytester.runpytest_subprocess(
         f"--byoc-target={EXAMPLE}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-level=standard",
         "--byoc-operators=nn.relu", "--byoc-report=usual", "-p", "no:cacheprovider", "-k", cases, timeout=300,
     )
     assert usual.ret == 0
     here = json.loads((pytester.path / "usual" / "report.json").read_text())
-    for key in ("cells", "cases"):
-        assert on_device[key] == here[key]
+    for run_here in (False, True):
+        assert session(pytester, ir, EXAMPLE, "-k", cases, level="standard", run_here=run_here).ret == 0
+        assert not list((pytester.path / "device").iterdir())
+        on_device = report(pytester)
+        for key in ("cells", "cases"):
+            assert on_device[key] == here[key]
 
 
 @pytest.mark.parametrize(

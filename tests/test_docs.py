@@ -143,7 +143,8 @@ def named(page: Path) -> Iterator[str]:
     files in an example, such as `operators.py`."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     folders = "|".join((*LAYERS, "pytest_byoc", "tests", "benchmarks", "fixtures", "scripts"))
-    yield from re.findall(rf"`((?:{folders})(?:/[\w.]+)+/?|(?:{folders})(?!\.py`)(?:\.\w+)+(?<!\.json))`", text)
+    dotted = rf"(?:{folders})(?!\.py`)(?:\.\w+)+(?<!\.json)"
+    yield from re.findall(rf"`((?:{folders})(?:/[\w.]+)+/?|{dotted})`", text)
 
 
 def resolves(text: str) -> bool:

@@ -55,7 +55,7 @@ def test_shards_of_a_faulty_target_are_one_session(
     assert run(pytester, ir, "one").ret == 1
     one = report("one")
     assert len(one["failures"]) >= 2
-    for of in (1, 2, 5):
+    for of in (2, 4):
         folders, codes = [], []
         for number in range(1, of + 1):
             folders.append(f"s{number}-{of}")
@@ -69,7 +69,7 @@ def test_shards_of_a_faulty_target_are_one_session(
             assert schema.problems(part) == [] and not part["gate"]["problems"]
             # A shard is judged by its own tests alone.
             assert codes[-1] == bool(part["failures"])
-        if of == 5:
+        if of == 4:
             assert 0 in codes and 1 in codes
         assert __main__.main(["merge", *reversed(folders), "-o", f"m{of}"]) == 1
         merged = report(f"m{of}")

@@ -107,7 +107,7 @@ def test_the_region_of_an_operator_is_one_large_region(session: TargetSession) -
         operators = suite.offloaded.operators()
         assert {"nn.conv2d", "tanh"} <= set(operators)
         for operator in ("nn.conv2d", "tanh"):
-            graph = suite.offloaded.in_region(operator)
+            graph = suite.offloaded.regions.of(operator)
             assert graph is not None and operator in graph.operators
             partition = session.examiner.partitions.of(graph)
             assert partition is not None and partition.regions == 1 and all(partition.offloaded)

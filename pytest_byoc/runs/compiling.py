@@ -5,6 +5,7 @@ A graph is exported for several executors and at several levels, each time with 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import os
@@ -35,6 +36,15 @@ def _tvm_cc() -> Any:
         return importlib.import_module("tvm.contrib.cc")
 
 
+@functools.lru_cache(maxsize=None)
+def triple_here() -> str:
+    """Returns the triple for which the compiler compiles, which it is asked for once.
+
+    A worker asks before it forks, since each export needs it.
+    """
+    return str(_tvm_cc().create_shared.get_target_triple())
+
+
 class Compiler:
     """A provider of an `fcompile` for `export_library` that keeps the objects of sources in a folder.
 
@@ -59,7 +69,6 @@ class Compiler:
         #: Paths of object files by `_key` of the source; "": the source does not compile.
         self._objects: dict[tuple[str, ...], str] = {}
         self._cc = _tvm_cc()
-        self._triple = ""
 
     def options(self, path: str, given: Mapping[str, Any], makes: bool = True) -> dict[str, Any]:
         """Returns the keyword arguments of `export_library` for that path.
@@ -93,12 +102,10 @@ class Compiler:
         fcompile.get_target_triple = self._get_triple  # type: ignore[attr-defined]
         return fcompile
 
-    def _get_triple(self) -> str:
+    @staticmethod
+    def _get_triple() -> str:
         # Without the device's, TVM makes the object that holds its modules for this machine.
-        self._triple = (
-            self._triple or MACHINE.device.get("mtriple") or self._cc.create_shared.get_target_triple()
-        )
-        return self._triple
+        return str(MACHINE.device.get("mtriple") or triple_here())
 
     def _objects_of(self, paths: Sequence[str], cc: str, options: list[str]) -> list[str]:
         """Compiles the sources among the files, and returns the files with objects in their place."""

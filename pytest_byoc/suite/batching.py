@@ -68,13 +68,20 @@ def groups(graphs: Sequence[Graph], ir: str) -> Iterator[Group]:
             found.append(i)
 
 
+def _fits(graph: Graph, ir: str) -> bool:
+    """Returns whether a graph is small enough for a group."""
+    return len(graph.nodes) < NODES[ir] and graph.elements < ELEMENTS
+
+
 def of_cases(graphs: Mapping[str, Graph], partitions: Partitions, ir: str) -> dict[str, Group]:
     """Returns the group of each case, by the case's id. Groups consist of neighbouring graphs of
     which partitioning offloads or changes something. Several cases may share one graph, which is in
     its group once."""
     cases: dict[Graph, list[str]] = {}
-    known = partitions.survey(graphs.values())
-    for (case, graph), partition in zip(graphs.items(), known):
+    # What is too large for any group is partitioned when it is examined.
+    small = {case: graph for case, graph in graphs.items() if _fits(graph, ir)}
+    known = partitions.survey(small.values())
+    for (case, graph), partition in zip(small.items(), known):
         if partition is not None and partition.to_be_judged:
             cases.setdefault(graph, []).append(case)
     found: dict[str, Group] = {}

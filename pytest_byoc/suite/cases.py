@@ -97,8 +97,10 @@ class Suite:
         return not plan.thorough(self._session.settings.level.name) and structure not in NUMERIC
 
     def check_region(self, operator: str) -> Verdict | None:
-        """Checks the graph of `Offloaded.in_region`; returns None if there is none."""
-        return self._check_among_others("region", operator, self.offloaded.in_region)
+        """Checks the graph that `RegionSearch` finds for an operator; returns None if there is none."""
+        regions = self.offloaded.regions
+        regions.look_at(o for o in self.offloaded.operators() if self._runs(f"region[{o}]"))
+        return self._check_among_others("region", operator, regions.of)
 
     def check_followed(self, operator: str) -> Verdict | None:
         """Checks a graph in which other operators follow the operator; returns None if none

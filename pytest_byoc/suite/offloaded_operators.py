@@ -18,13 +18,12 @@ from ..generation.neighbours import between
 from ..generation.structures import Vocabulary
 from ..generation.systematic import Case, default_case
 from ..operators import OPERATORS
+from .region_search import RegionSearch
 from .target_forms import TargetForms, is_offloaded
 
 if TYPE_CHECKING:
     from .session import TargetSession
 
-#: Number of graphs partitioned together in the search for a region: the first few are often enough.
-_AT_ONCE = 6
 _Kind = TypeVar("_Kind")
 
 
@@ -37,6 +36,8 @@ class Offloaded:
         #: The id of the first systematic case that the target offloads, or None, by operator.
         self._first_of: dict[str, str | None] = {}
         self._forms = TargetForms(session)
+        #: The graphs in which the target offloads an operator in a region with others.
+        self.regions = RegionSearch(self._among_others, lambda some: session.examiner.partitions.survey(some))
 
     def operators(self) -> dict[str, list[str]]:
         """Returns the operators with a systematic case of the level that the target offloads, and
@@ -151,28 +152,14 @@ class Offloaded:
         """Returns the smallest fragments of the target's patterns that contain the operator."""
         return [g for g in self._session.patterns.fragments() if operator in g.operators]
 
-    def in_region(self, operator: str) -> Graph | None:
-        """Returns the graph with the most operators per region in which the target offloads the
-        operator, or None if no region has several operators. Candidates are fragments with the
-        operator, and graphs of the operator between others that the target offloads."""
+    def _among_others(self, operator: str) -> list[Graph]:
+        """Returns graphs in which the target may offload the operator together with others: fragments
+        with it, and graphs of the operator between others that the target offloads."""
         offloaded = self.operators()
         found = self.parts_with(operator)
         for dtype in offloaded[operator][:2]:
             found += self.adapted(*between(operator, dtype, list(offloaded), self._session.ir))
-        # The largest graphs come first, a few at a time: if one of them is a single region, no
-        # later graph has a larger one.
-        found.sort(key=lambda graph: -len(graph.nodes))
-        best, size = None, 1.0
-        for at in range(0, len(found), _AT_ONCE):
-            some = found[at : at + _AT_ONCE]
-            for graph, partition in zip(some, self._session.examiner.partitions.survey(some)):
-                inside = [n.op for n, t in zip(graph.nodes, partition.offloaded if partition else ()) if t]
-                # With more than one operator per region, at least one of the regions has several.
-                if partition and operator in inside and len(inside) / partition.regions > size:
-                    best, size = graph, len(inside) / partition.regions
-            if size >= len(some[-1].nodes):
-                break
-        return best
+        return found
 
     def first_case(self, name: str) -> str | None:
         """Returns the id of the operator's first systematic case that the target offloads; None if

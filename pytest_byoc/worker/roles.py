@@ -6,6 +6,7 @@ import importlib
 import os
 import platform
 import tempfile
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence, cast
 
 from ..checks import CHECKS
@@ -20,6 +21,7 @@ from ..ir.machine import MACHINE
 from ..ir.poison import poison_allocations
 from ..ir.shared import check_pass_config, configured, plain
 from ..runs import DeviceRun, LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv, written_files
+from ..runs.compiling import triple_here
 from ..runs.measuring import measure_peak, measure_seconds
 from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
@@ -195,6 +197,8 @@ class TargetRole(Role):
         self._ir.import_runtime()
         self._ir.import_compiler()
         import_python(self.target.libraries)
+        with suppress(Exception):  # an export tells what is wrong with the compiler
+            triple_here()
         check_pass_config(self.target.pass_config, self.target.name)
         self.target.preparation.find()
         missing += [
