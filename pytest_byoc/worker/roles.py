@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import platform
 import tempfile
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence, cast
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, cast
 
 from ..checks import CHECKS
 from ..checks.selection import partition_stage
 from ..core.errors import Failure, describe_exception
-from ..core.files import FileState
 from ..core.graph import Graph
 from ..core.irs import IRS
 from ..ir.given_patterns import GIVEN
@@ -20,15 +18,15 @@ from ..ir.interface import IR
 from ..ir.machine import MACHINE
 from ..ir.poison import poison_allocations
 from ..ir.shared import check_pass_config, configured, plain
-from ..runs import DeviceRun, LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv, written_files
+from ..runs import ReferenceRun, TargetRun, UnionRun, fenv, written_files
 from ..runs.compiling import triple_here
-from ..runs.measuring import measure_peak, measure_seconds
-from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
 from ..runs.surveying import survey
 from . import describing, float64_models, matching, model_import, onnx_models, pattern_tables, warming
-from .libraries import import_python, is_path, load_shared, running_threads
+from .libraries import import_python, is_path, load_shared
 from .loaded_files import LoadedFiles
+from .loader_role import LoaderRole
+from .role import Role, tell_files
 
 if TYPE_CHECKING:
     from ..ir import relax, relay
@@ -73,22 +71,6 @@ def _lowering(ir: IR, job: Mapping[str, Any]) -> IR:
     if "model" in job:
         return cast(IR, model_import.model_of(ir, job["model"]))
     return cast(IR, onnx_models.GivenModule(ir, job["module"])) if "module" in job else ir
-
-
-def _tell_files(reporter: Reporter, states: Sequence[FileState]) -> None:
-    reporter.send({"fact": "files", "executor": None, "value": states})
-
-
-class Role:
-    """A role of a worker. description: facts that the worker sends to the host once."""
-
-    description: dict[str, Any]
-    #: Does in turn what most jobs do, in the first child (see `warming`); None if that is not worth it.
-    first_steps: Callable[[Reporter], Iterator[None]] | None = None
-
-    def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
-        """Does one job, in a forked child."""
-        raise NotImplementedError
 
 
 class ListRole(Role):
@@ -264,7 +246,7 @@ class TargetRole(Role):
         poison_allocations()
         self._observe(run, job)
         if job.get("tells_code"):
-            _tell_files(reporter, run.files_read())
+            tell_files(reporter, run.files_read())
 
     def _observe(self, run: TargetRun, job: Mapping[str, Any]) -> None:
         checks, in_question = job["checks"], "known_code" in job
@@ -290,7 +272,7 @@ class TargetRole(Role):
     def _tell_loaded(self, reporter: Reporter) -> None:
         """Sends the files that this process has loaded beside those of the description."""
         if self._loaded:
-            _tell_files(reporter, self._loaded.untold())
+            tell_files(reporter, self._loaded.untold())
 
     def _patterns(self, graphs: list[Any], reporter: Reporter) -> None:
         """Sends the target's patterns and the names of its composites.
@@ -341,89 +323,3 @@ class TargetRole(Role):
                 reporter.send({"raised": describe_exception(e), "stage": reporter.stage_name})
                 continue
             reporter.send({"fact": "alone", "executor": None, "value": dict(value, number=number)})
-
-
-class LoaderRole(Role):
-    """The role that loads and runs exported artifacts.
-
-    Of the vendor's Python code it imports only the declared libraries and `prepare`'s module. It
-    does not load TVM's compiler if the installation has a separate runtime library.
-    """
-
-    def __init__(self, ir: IR, config: Mapping[str, Any]) -> None:
-        """Imports TVM's runtime and the target's libraries, and describes the process.
-
-        config: "functions" (names of global functions, of which missing ones are reported as
-        "absent"), "libraries" (the target's), "late" (whether each child loads them, and not this
-        process), "prepare" (the target's), "without_libraries" (whether the module of "prepare" may
-        be missing).
-        """
-        import tvm
-
-        self._ir = ir
-        #: The files that this process and its children load; None if nobody asks.
-        self._loaded = LoadedFiles(config.get("native_stack", "")) if config.get("tells_files") else None
-        if self._loaded:
-            self._loaded.watch()
-        libraries, late = config.get("libraries", []), config.get("late", False)
-        self._preparation = Preparation(config.get("prepare"))
-        self._libraries = libraries if late else ()
-        ir.import_runtime()
-        fenv.remember()
-        if not late:
-            import_python(libraries)
-            if not config.get("without_libraries"):
-                self._find_preparation()
-        functions = config.get("functions", [])
-        absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]
-        self.description = {
-            "runtime_only": runtime_only(), "absent": absent, "threads": running_threads(),
-            "machine": "on %s with python %s" % (platform.machine(), platform.python_version()),
-            "files": self._loaded.untold() if self._loaded else [],
-        }
-
-    def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
-        if self._libraries:
-            reporter.stage("load")
-            load_shared(self._libraries, with_tvm=True)
-            import_python(self._libraries)
-        for kind, measure in (("time", measure_seconds), ("peak", measure_peak)):
-            if kind in job:
-                measure(self._ir, job, self._preparation, reporter)
-                return
-        poison_allocations()
-        if "tape" in job:
-            DeviceRun(self._ir, job, reporter, self._preparation).play(job["tape"])
-            return
-        run = LoaderRun(self._ir, job, reporter, self._preparation)
-        for check in CHECKS:
-            if check.reload is None or check.id not in job["checks"]:
-                continue
-            run.begin(check.id)
-            try:
-                check.reload(run)
-            except Exception as e:
-                run.failed(e)
-        if self._loaded:
-            _tell_files(reporter, self._loaded.untold())
-        reporter.leaves_normally = run.leaves_normally
-
-    def _find_preparation(self) -> None:
-        try:
-            self._preparation.find()
-        except Exception as e:
-            raise Failure(
-                "prepare (%s) can't be imported where artifacts are loaded, with TVM's runtime and the "
-                "target's libraries alone (%s: %s): move it to a module that needs nothing else"
-                % (self._preparation.declared, type(e).__name__, e)
-            ) from None
-
-
-def runtime_only() -> bool:
-    """Returns whether this process has only the runtime of TVM."""
-    for path in ("tvm.base", "tvm._ffi.base"):
-        try:
-            return bool(importlib.import_module(path)._RUNTIME_ONLY)
-        except (ImportError, AttributeError):
-            continue
-    return False

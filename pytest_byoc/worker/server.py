@@ -234,7 +234,7 @@ def _tvm_of(config: dict[str, Any]) -> dict[str, bool]:
     """Returns, for a loader, whether it has only TVM's runtime ("runtime_only")."""
     if config["role"] != "loader":
         return {}
-    from .roles import runtime_only
+    from .loader_role import runtime_only
 
     return {"runtime_only": runtime_only()}
 
