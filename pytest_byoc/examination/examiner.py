@@ -80,7 +80,8 @@ class Examiner:
         self.since = Since(passes)
         #: Why nothing is taken over from the session that --byoc-changed-since names; "" if something is.
         self.why_nothing_taken_over = ""
-        self._lane = TargetLane(self.workers, self._limit, self.since)
+        self._tvms_too = set[str]()
+        self._lane = TargetLane(self.workers, self._limit, self.since, self._tvms_too)
         self._gatherer = self._lane.gatherer
         self._verdicts = LimitedDict[tuple[bytes, Effort], Verdict](KEPT)
         device = declaration.device
@@ -278,7 +279,7 @@ class Examiner:
             self.ahead.request(Examination(graph, effort))
 
     def _another_lane(self) -> TargetLane:
-        return TargetLane(self.workers.another(), self._limit, self.since, self.workers)
+        return TargetLane(self.workers.another(), self._limit, self.since, self._tvms_too, self.workers)
 
     def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
         self._stages.decide(graph)

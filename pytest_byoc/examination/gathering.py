@@ -40,13 +40,18 @@ _USUAL: dict[str, Any] = {"opt_level": REFERENCE_OPT_LEVEL, "pass_config": {}}
 class Gatherer:
     """Gathers evidence with the workers of one target. Call `close` at the end.
 
-    limit: the time limit of a stage of the target. since: what is known of earlier sessions.
+    limit: the time limit of a stage of the target. since: what is known of earlier sessions. tvms_too: the
+    checks that TVM's own artifact has failed like the target's; where no others fail, TVM is asked at once.
     """
 
-    def __init__(self, workers: Workers, limit: TimeLimit, since: Since | None = None) -> None:
+    def __init__(
+        self, workers: Workers, limit: TimeLimit, since: Since | None = None,
+        tvms_too: set[str] | None = None,
+    ) -> None:
         self._workers = workers
         self._limit = limit
         self._since = since or Since()
+        self._tvms_too = set[str]() if tvms_too is None else tvms_too
         self._companions = Companions(workers)
         self._scratch: Scratch | None = None
         #: The number of examinations so far.
@@ -110,7 +115,8 @@ class Gatherer:
         if evidence.target.left_running or evidence.loader.left_running:
             evidence.left_by_tvm = self._left_by_tvm(job)
         judgement = judge(evidence)
-        if effort.asks_tvm and (judgement.findings or evidence.troubled):
+        asks = effort.asks_tvm or (judgement.findings and judgement.failing() <= self._tvms_too)
+        if asks and (judgement.findings or evidence.troubled):
             judgement = self._attribute(evidence, job, judgement, effort.with_llvm)
         return judgement
 
@@ -272,6 +278,7 @@ class Gatherer:
         for check in failing - _maybe_of_tvm(judgement):
             # It takes no facts back, on which the judgement rests.
             evidence.loader.withdraw((), check, _TVM_TOO)
+            self._tvms_too.add(check)
         return judgement
 
     def _confirm(self, evidence: Evidence, job: Job, judgement: Judgement) -> bool:

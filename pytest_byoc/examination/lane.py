@@ -23,16 +23,16 @@ from .workers import Workers
 class TargetLane:
     """The workers of a target in one thread.
 
-    limit: the time limit of a stage of the target. since: what is known of earlier sessions. first: the
-    workers of the main thread; None if these are they.
+    limit, since, tvms_too: as in `Gatherer`. first: the workers of the main thread; None if these are they.
     """
 
     def __init__(
-        self, workers: Workers, limit: TimeLimit, since: Since, first: Workers | None = None
+        self, workers: Workers, limit: TimeLimit, since: Since, tvms_too: set[str],
+        first: Workers | None = None,
     ) -> None:
         self.workers = workers
         self.limit = limit
-        self.gatherer = Gatherer(workers, limit, since)
+        self.gatherer = Gatherer(workers, limit, since, tvms_too)
         self._first = first
 
     def open(self) -> None:
