@@ -115,10 +115,14 @@ class Gatherer:
         if evidence.target.left_running or evidence.loader.left_running:
             evidence.left_by_tvm = self._left_by_tvm(job)
         judgement = judge(evidence)
-        asks = effort.asks_tvm or (judgement.findings and judgement.failing() <= self._tvms_too)
-        if asks and (judgement.findings or evidence.troubled):
+        if (judgement.findings or evidence.troubled) and self._asks_tvm(effort, judgement):
             judgement = self._attribute(evidence, job, judgement, effort.with_llvm)
         return judgement
+
+    def _asks_tvm(self, effort: Effort, judgement: Judgement) -> bool:
+        # On the way of shrinking, for which every executor is tried, only the failure that is shrunk counts.
+        on_a_look = effort.executors != EVERY and bool(judgement.findings)
+        return effort.asks_tvm or (on_a_look and judgement.failing() <= self._tvms_too)
 
     def _seconds(self, job: Job) -> float:
         """Returns the time limit of a stage on the graph of a job."""
