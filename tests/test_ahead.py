@@ -181,6 +181,7 @@ def report(pytester: pytest.Pytester, ir: str, threads: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.once
 def test_two_threads_tell_the_same_as_one(pytester: pytest.Pytester, ir: str) -> None:
     one, two = report(pytester, ir, 1), report(pytester, ir, 2)
     for key in ("outcomes", "graphs", "subgraphs", "cells", "cases", "held", "not_checked", "patterns"):

@@ -217,6 +217,7 @@ def test_only_what_a_change_of_the_codegen_reaches_is_examined(
     assert last["cells"] == first["cells"] and 5 < last["taken_over"] < second["taken_over"]
 
 
+@pytest.mark.once
 def test_another_declaration_has_everything_examined(
     pytester: pytest.Pytester, ir: str, tmp_path: Path
 ) -> None:
@@ -232,6 +233,7 @@ def test_another_declaration_has_everything_examined(
     )
 
 
+@pytest.mark.once
 def test_a_report_without_passes_is_refused(pytester: pytest.Pytester, ir: str) -> None:
     (pytester.path / "report.json").write_text("{}")
     result = pytester.runpytest_subprocess(

@@ -356,6 +356,7 @@ def test_a_model_passes(pytester: pytest.Pytester, ir: str) -> None:
     assert "model[lstm_unrolled]" in (pytester.path / "out" / "report.html").read_text()
 
 
+@pytest.mark.once
 def test_a_wrong_kernel_among_many_layers_is_named(pytester: pytest.Pytester, ir: str) -> None:
     path = saved(pytester.path, "mobilenet_v1")
     target = apply(FAULTS["conv2d_pad_scaled"], pytester.path) / "__init__.py"
