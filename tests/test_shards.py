@@ -32,7 +32,7 @@ from pytest_byoc.results import failure_folders, shard_reports
 from pytest_byoc.results.replay import Replay
 from pytest_byoc.results.unfinished import taken_over
 from pytest_byoc.storage import stored_passes
-from pytest_byoc.storage.digests import sources
+from pytest_byoc.storage.own_code import sources
 from pytest_byoc.storage.stored_passes import Passes
 
 from .test_likely_causes import conv, of, raising, wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from contextlib import suppress
@@ -13,6 +14,15 @@ from typing import BinaryIO, Tuple
 LIMIT = 256 << 20
 #: Path, size in bytes and time of the last change in ns of a file; -1 and 0 for one that does not exist.
 FileState = Tuple[str, int, int]
+
+
+def digest(path: str | Path) -> str:
+    """Returns the SHA-256 of a file's bytes, in hexadecimal. Raises OSError."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            found.update(block)
+    return found.hexdigest()
 
 
 def state(path: str) -> FileState:

@@ -21,7 +21,7 @@ from ..core.graph import Graph
 from ..core.job_report import JobReport
 from ..core.jobs import Job
 from ..evidence.earlier_pass import Pass
-from ..storage.digests import sources
+from ..storage.own_code import sources
 from ..storage.stored_passes import EarlierPasses, Passes, key_of
 from .c_libraries import compiler
 from .outcome import PASS, Verdict
@@ -30,6 +30,8 @@ from .workers import Workers
 
 _ELSEWHERE = "artifacts run on a device, and whether its software has changed is not known"
 _PARTITION_ONLY = "only the partition stage is run"
+#: The checks that are made on every graph.
+_USUAL = frozenset(plan.every_graph().checks)
 #: The seconds that a compiler may take to tell its version.
 _TELLING = 10.0
 
@@ -102,7 +104,7 @@ class Since:
 
 
 def _is_usual(effort: Effort) -> bool:
-    return set(plan.every_graph().checks).issuperset(effort.checks)
+    return _USUAL.issuperset(effort.checks)
 
 
 def _key(graph: Graph, effort: Effort) -> str:

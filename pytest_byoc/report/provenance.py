@@ -12,8 +12,9 @@ from typing import Any
 
 from .. import __version__
 from ..config.settings import Settings
+from ..core.files import digest
 from ..storage import corpus
-from ..storage.digests import digest, sources
+from ..storage.own_code import sources
 
 #: Packages whose version may change what is generated or how it is judged.
 _PACKAGES = ("pytest", "hypothesis", "numpy", "onnx")

@@ -12,7 +12,7 @@ from ..config.errors import SettingsError
 from ..core import files
 from ..core.names import folder_name, printable
 from ..report import schema
-from ..storage.digests import sources
+from ..storage.own_code import sources
 
 #: Problems of a damaged report that a message names.
 _NAMED = 3

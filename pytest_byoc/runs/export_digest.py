@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..core import files
+
 #: The folders of the system, whose files belong to the compiler.
 _SYSTEM = ("/usr/include/", "/usr/lib/", "/lib/")
 #: The options by which a linker finds libraries: a folder, or a library's name.
@@ -18,17 +20,9 @@ def digest(paths: Iterable[str], options: Sequence[str], more: Mapping[str, Any]
     """Returns a digest of the arguments of an `fcompile`: of the files only kinds and contents count."""
     found = hashlib.sha256(repr((list(options), sorted(more.items()))).encode())
     # The order of the modules may be that of addresses.
-    for part in sorted(map(_of_file, paths)):
-        found.update(part)
+    parts = sorted((os.path.splitext(path)[1], files.digest(path)) for path in paths)
+    found.update(repr(parts).encode())
     return found.hexdigest()
-
-
-def _of_file(path: str) -> bytes:
-    found = hashlib.sha256(os.path.splitext(path)[1].encode() + b"\0")
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            found.update(block)
-    return found.digest()
 
 
 def linked(options: Sequence[str]) -> Iterator[str]:

@@ -18,9 +18,8 @@ from typing import Any
 
 from ..config.errors import SettingsError
 from ..core import files
-from ..core.files import FileState, state
+from ..core.files import FileState, digest, state
 from ..evidence.earlier_pass import Pass
-from .digests import digest
 
 FORMAT, VERSION = "pytest-byoc/passes", 1
 #: One pass among so many is not taken over in a session, another share in each.
@@ -183,6 +182,6 @@ def _key(name: str, ir: str) -> str:
 def _digest(path: str) -> str:
     """Returns the digest of a file; "" where it can't be read."""
     try:
-        return digest(Path(path))
+        return digest(path)
     except OSError:
         return ""

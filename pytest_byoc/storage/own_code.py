@@ -1,4 +1,4 @@
-"""Digests of files, and of this package's own code."""
+"""The digest of this package's own code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,6 @@ import hashlib
 import os
 from functools import cache
 from pathlib import Path
-
-
-def digest(path: Path) -> str:
-    """Returns the SHA-256 of a file's bytes, in hexadecimal."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
 
 
 @cache
