@@ -11,6 +11,7 @@ import pytest
 
 from fixtures.faults import Fault, apply
 from pytest_byoc.config.errors import SettingsError
+from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.evidence.earlier_pass import Pass
 from pytest_byoc.runs import export_digest
 from pytest_byoc.storage import stored_passes
@@ -164,6 +165,12 @@ def test_headers_of_a_rule(tmp_path: Path) -> None:
     rule.write_text("x.o: x.c /usr/include/math.h \\\n /opt/npu/my\\ kernels.h \\\n /opt/npu/api.h\n")
     assert export_digest.headers(str(rule)) == ["/opt/npu/my kernels.h", "/opt/npu/api.h"]
     assert export_digest.headers(str(tmp_path / "absent.d")) == []
+
+
+def test_what_is_told_of_code_and_files_makes_no_check() -> None:
+    told = [{"fact": name, "executor": None, "value": []} for name in ("code", "known", "files")]
+    report = JobReport([{"begins": "aliasing"}, *told])
+    assert list(report.sent_by_checks()) == []
 
 
 # --- sessions --------------------------------------------------------------------------------------

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+#: The facts that say nothing of the check during which they are sent.
+_OF_NO_CHECK = frozenset(("passed_on", "code", "known", "files"))
+
 
 @dataclass
 class JobReport:
@@ -55,7 +58,7 @@ class JobReport:
             check = m.get("begins", check)
             if "stage" in m and "cpu" in m:
                 yield check, "stage"
-            elif "fact" in m and m["fact"] not in ("passed_on", "code"):
+            elif "fact" in m and m["fact"] not in _OF_NO_CHECK:
                 yield check, "fact"
 
     @property
