@@ -78,8 +78,6 @@ class Examiner:
         self.workers = Workers(settings, declaration, self.activity)
         self._limit = TimeLimit(settings.timeout)
         self.since = Since(passes)
-        #: Why nothing is taken over from the session that --byoc-changed-since names; "" if something is.
-        self.why_nothing_taken_over = ""
         self._tvms_too = set[str]()
         self._lane = TargetLane(self.workers, self._limit, self.since, self._tvms_too)
         self._gatherer = self._lane.gatherer
@@ -104,7 +102,7 @@ class Examiner:
         with self.activity.during(f"trying the simplest graphs with {self.workers.name}"):
             self._try_device()
             self._try_out()
-            self.why_nothing_taken_over = self.since.open(self.workers, self.settings.changed_since)
+            self.since.open(self.workers, self.settings.changed_since)
 
     def _try_device(self) -> None:
         """Has a device run what LLVM has built. Raises WorkerError if it can't: no verdict would tell

@@ -45,13 +45,12 @@ class Gatherer:
     """
 
     def __init__(
-        self, workers: Workers, limit: TimeLimit, since: Since | None = None,
-        tvms_too: set[str] | None = None,
+        self, workers: Workers, limit: TimeLimit, since: Since, tvms_too: set[str]
     ) -> None:
         self._workers = workers
         self._limit = limit
-        self._since = since or Since()
-        self._tvms_too = set[str]() if tvms_too is None else tvms_too
+        self._since = since
+        self._tvms_too = tvms_too
         self._companions = Companions(workers)
         self._scratch: Scratch | None = None
         #: The number of examinations so far.

@@ -45,23 +45,26 @@ class Since:
     def __init__(self, new: Passes | None = None) -> None:
         self._new = new
         self._earlier = EarlierPasses()
+        #: Why nothing is taken over; "" if something may be, or nothing is asked for.
+        self.why_not = ""
 
-    def open(self, workers: Workers, report: Path | None) -> str:
-        """Begins to keep passes. Returns why none is taken over; "" if some may be, or none are asked for.
+    def open(self, workers: Workers, report: Path | None) -> None:
+        """Begins to keep passes, and reads those of the earlier session, if there is one.
 
-        report: the report.json of the earlier session. Raises SettingsError for one that can't be used.
+        report: its report.json. Raises SettingsError for one that can't be used.
         """
         if self._new is None:
-            return ""
+            return
         device = workers.declaration.device
         why = _ELSEWHERE if device.is_elsewhere or device.runner else ""
         why = why or (_PARTITION_ONLY if workers.partition_only else "")
         if why:
-            self._new = None
-            return why if report is not None else ""
+            self._new, self.why_not = None, why if report is not None else ""
+            return
         self._new.conditions = _conditions(workers)
         self._new.depend_on(workers.loader.description["files"])
-        return "" if report is None else self._earlier.open(report, workers.name, workers.ir, self._new)
+        if report is not None:
+            self.why_not = self._earlier.open(report, workers.name, workers.ir, self._new)
 
     def ask(self, job: Job, subject: Subject, effort: Effort) -> None:
         """Has the target worker tell the code of a graph, and compare it with that of an earlier session."""

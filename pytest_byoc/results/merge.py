@@ -114,7 +114,7 @@ def _merge(reports: Sequence[ShardReport], output: Path, config: pytest.Config) 
     for number in range(len(reports[0].targets)):
         record = _joined([one.targets[number] for one in reports], [one.shard for one in reports])
         for one in reports:
-            record.passes.add(stored_passes.of_shard(one.path, record.target, record.ir).take())
+            record.passes.add(vars(stored_passes.of_shard(one.path, record.target, record.ir)))
         if before is not None and record.ir:
             before.of(record.target, record.ir)
         replay = Replay(record, [_failures(one.targets[number]) for one in reports], excuses)

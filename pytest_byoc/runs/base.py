@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Mapping
 
@@ -49,6 +49,14 @@ class Run:
         self._check = check
         self._executor = None
         self._reporter.send({"begins": check})
+
+    def make(self, check: str, half: Callable[[Any], None]) -> None:
+        """Calls a check's half with this run. An exception is reported, not propagated."""
+        self.begin(check)
+        try:
+            half(self)
+        except Exception as e:
+            self.failed(e)
 
     def not_checked(self, reason: str) -> None:
         """Reports why the current check can't be made; it counts as not checked, not as passed."""

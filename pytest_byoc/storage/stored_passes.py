@@ -20,6 +20,7 @@ from ..config.errors import SettingsError
 from ..core import files
 from ..core.files import FileState, digest, state
 from ..evidence.earlier_pass import Pass
+from .sampling import is_asked_again
 
 FORMAT, VERSION = "pytest-byoc/passes", 1
 #: One pass among so many is not taken over in a session, another share in each.
@@ -116,7 +117,7 @@ class EarlierPasses:
 
     def of(self, key: str) -> Pass | None:
         """Returns the pass of a graph that is to be taken over if its code is the same; None otherwise."""
-        if key not in self._passes or int(key[:8], 16) % _ONE_AMONG == self._sessions % _ONE_AMONG:
+        if key not in self._passes or is_asked_again(key, self._sessions, _ONE_AMONG):
             return None
         return Pass.from_dict(self._passes[key])
 

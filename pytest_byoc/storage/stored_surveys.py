@@ -13,6 +13,7 @@ from typing import Any
 
 from ..core.files import FileState, state
 from .cache import cache_folder
+from .sampling import is_asked_again
 from .shared_answers import key_of
 
 #: One stored answer among so many is asked again in a session, another share in each.
@@ -94,7 +95,7 @@ class StoredSurveys:
     def answer(self, question: Sequence[Any]) -> Any:
         """Returns the answer to a question; None if there is none, or if it is to be asked again."""
         key = key_of(question)
-        if key not in self._answers or int(key[:8], 16) % _ONE_AMONG == self._session % _ONE_AMONG:
+        if key not in self._answers or is_asked_again(key, self._session, _ONE_AMONG):
             return None
         self.taken += 1
         return json.loads(self._answers[key])

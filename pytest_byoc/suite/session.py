@@ -118,7 +118,7 @@ class TargetSession:
         self.record.precision = in_words(asdict(self.examiner.workers.precision))
         self.record.not_checked = list(self.examiner.workers.not_checked)
         self.record.partition_only = self.examiner.workers.partition_only
-        self.record.not_taken_over = self.examiner.why_nothing_taken_over
+        self.record.not_taken_over = self.examiner.since.why_not
 
     def close(self) -> None:
         gc.unfreeze()

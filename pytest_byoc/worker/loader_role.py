@@ -15,8 +15,7 @@ from ..runs.measuring import measure_peak, measure_seconds
 from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
 from .libraries import import_python, load_shared, running_threads
-from .loaded_files import LoadedFiles
-from .role import Role, tell_files
+from .role import Role
 
 
 class LoaderRole(Role):
@@ -37,10 +36,7 @@ class LoaderRole(Role):
         import tvm
 
         self._ir = ir
-        #: The files that this process and its children load; None if nobody asks.
-        self._loaded = LoadedFiles(config.get("native_stack", "")) if config.get("tells_files") else None
-        if self._loaded:
-            self._loaded.watch()
+        self.watch_files(config)
         libraries, late = config.get("libraries", []), config.get("late", False)
         self._preparation = Preparation(config.get("prepare"))
         self._libraries = libraries if late else ()
@@ -55,7 +51,7 @@ class LoaderRole(Role):
         self.description = {
             "runtime_only": runtime_only(), "absent": absent, "threads": running_threads(),
             "machine": "on %s with python %s" % (platform.machine(), platform.python_version()),
-            "files": self._loaded.untold() if self._loaded else [],
+            "files": self.loaded_files(),
         }
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
@@ -75,13 +71,8 @@ class LoaderRole(Role):
         for check in CHECKS:
             if check.reload is None or check.id not in job["checks"]:
                 continue
-            run.begin(check.id)
-            try:
-                check.reload(run)
-            except Exception as e:
-                run.failed(e)
-        if self._loaded:
-            tell_files(reporter, self._loaded.untold())
+            run.make(check.id, check.reload)
+        self.tell_loaded_files(reporter)
         reporter.leaves_normally = run.leaves_normally
 
     def _find_preparation(self) -> None:

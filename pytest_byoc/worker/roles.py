@@ -24,7 +24,6 @@ from ..runs.reporter import Reporter
 from ..runs.surveying import survey
 from . import describing, float64_models, matching, model_import, onnx_models, pattern_tables, warming
 from .libraries import import_python, is_path, load_shared
-from .loaded_files import LoadedFiles
 from .loader_role import LoaderRole
 from .role import Role, tell_files
 
@@ -147,10 +146,7 @@ class TargetRole(Role):
             _choose_ir(wanted)
         fenv.remember()
         written_files.watch()
-        #: The files on which surveys depend; None if nobody asks.
-        self._loaded = LoadedFiles(config.get("native_stack", "")) if config.get("tells_files") else None
-        if self._loaded:
-            self._loaded.watch()
+        self.watch_files(config)
         for ir in available:
             ir.note_given_patterns()
         #: The tables of patterns that TVM has without the target's module, by IR.
@@ -202,7 +198,7 @@ class TargetRole(Role):
             "without_checks": list(self.target.without_checks),
             "precision": self.target.precision,
             "runtime_libraries": self._runtime_libraries(bool(config.get("elsewhere"))),
-            "files": self._loaded.untold() if self._loaded else [],
+            "files": self.loaded_files(),
         }
 
     def first_steps(self, reporter: Reporter) -> Iterator[None]:
@@ -228,14 +224,14 @@ class TargetRole(Role):
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         if job["kind"] == "partitions":
             survey(self._ir, self.target, job["graphs"], job.get("groups", []), reporter)
-            self._tell_loaded(reporter)
+            self.tell_loaded_files(reporter)
             return
         if job["kind"] == "patterns":
             self._patterns(job["graphs"], reporter)
             return
         if job["kind"] == "alone":
             self._alone(job, reporter)
-            self._tell_loaded(reporter)
+            self.tell_loaded_files(reporter)
             return
         if job["kind"] == "describe":
             describing.describe(_lowering(self._ir, job), self.target, job, reporter)
@@ -257,22 +253,13 @@ class TargetRole(Role):
                 if run.is_known():
                     return
                 in_question = False
-            run.begin(check.id)
-            try:
-                check.observe(run)
-            except Exception as e:
-                run.failed(e)
+            run.make(check.id, check.observe)
             if run.nothing_to_judge:
                 # Building and running it would only judge TVM.
                 return
             if run.nothing_offloaded:
                 # The same holds for checks of generated code. Only the partitioned main is judged.
                 checks = partition_stage()
-
-    def _tell_loaded(self, reporter: Reporter) -> None:
-        """Sends the files that this process has loaded beside those of the description."""
-        if self._loaded:
-            tell_files(reporter, self._loaded.untold())
 
     def _patterns(self, graphs: list[Any], reporter: Reporter) -> None:
         """Sends the target's patterns and the names of its composites.
