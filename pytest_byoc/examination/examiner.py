@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..config import plan
@@ -88,8 +88,8 @@ class Examiner:
         #: The workers of further threads.
         self.ahead = Ahead(self._lane, self._another_lane, number, self.activity.tick)
 
-    def open(self) -> None:
-        """Starts the workers, and tries the simplest graphs.
+    def open(self, meanwhile: Callable[[str], None] = lambda ir: None) -> None:
+        """Starts the workers, and tries the simplest graphs. meanwhile: see `Workers.open`.
 
         Raises WorkerError if a worker can't be started, if a device can't run what TVM itself has built,
         or if the partition function returns no IRModule; SettingsError if the report of
@@ -98,7 +98,7 @@ class Examiner:
         with self.activity.during(
             f"starting the workers of {self.workers.name}, which import TVM and the target's code"
         ):
-            self.workers.open()
+            self.workers.open(meanwhile)
         with self.activity.during(f"trying the simplest graphs with {self.workers.name}"):
             self._try_device()
             self._try_out()

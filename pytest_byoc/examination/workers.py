@@ -99,9 +99,11 @@ class Workers:
         #: All workers ever started, so that `close` stops them even if `open` has failed.
         self._started: list[Worker] = []
 
-    def open(self) -> None:
+    def open(self, meanwhile: Callable[[str], None] = lambda ir: None) -> None:
         """Starts the workers. Raises WorkerError if one can't be started, and SettingsError if the tuning
-        log is not one of the target's IR."""
+        log is not one of the target's IR.
+
+        meanwhile: is called with the IR as soon as it is known, mostly while the workers import TVM."""
         self._began = time.time()
         device = self.declaration.device
         common: dict[str, Any] = {
@@ -124,10 +126,12 @@ class Workers:
             # The target's IR, and whether a target of that name exists, is known once it is ready.
             common["ir"] = target.ready()["ir"]
         self.reference = self._worker({**common, "role": "reference"})
+        if not device.runner:
+            self.loader = self._loader(common, [])
+        meanwhile(common["ir"])
         if device.runner:
             self._open_runner()
             return
-        self.loader = self._loader(common, [])
         target.ready()
         self.reference.ready()
         self._describe(target.description)

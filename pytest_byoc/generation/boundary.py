@@ -282,10 +282,10 @@ def _tied(op: Operator, dtype: str, pick: Pick) -> Make:
     return _holding(op, x, [_EQUAL[i % len(_EQUAL)] for i in range(x.size)], pick)
 
 
-def _result_dtypes(op: Operator, dtype: str) -> list[str]:
+def _result_dtypes(op: Operator, dtype: str) -> tuple[str, ...]:
     """Returns the classes, but the default, of the parameter that gives the dtype of the result."""
     place = next((i for i, p in enumerate(op.parameters) if p.name == "dtype"), None)
-    return [] if place is None else class_names(op, place, dtype)[1:]
+    return () if place is None else class_names(op, place, dtype)[1:]
 
 
 def _ranging(op: Operator, dtype: str, pick: Pick) -> Make:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..core.graph import Graph, TensorType
@@ -37,7 +38,8 @@ def rich(op: Operator) -> tuple[tuple[int, ...], ...]:
     return tuple(s for s, n in zip(op.shapes, telling) if n >= least)
 
 
-def class_names(op: Operator, position: int, dtype: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def class_names(op: Operator, position: int, dtype: str) -> tuple[str, ...]:
     """Returns the classes of a parameter over all shapes, other parameters at their defaults."""
     names: dict[str, None] = {}
     for shape in op.shapes:
@@ -46,7 +48,7 @@ def class_names(op: Operator, position: int, dtype: str) -> list[str]:
         for parameter in op.parameters[:position]:
             chosen[parameter.name] = first(parameter.name, parameter.values(x, chosen))
         names.update(dict.fromkeys(op.parameters[position].values(x, chosen)))
-    return list(names)
+    return tuple(names)
 
 
 class NoSuchClass(Exception):

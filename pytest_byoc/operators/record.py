@@ -197,7 +197,7 @@ def only_lead(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return (Operand(LEAD, x),)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operator:
     """The record of one operator.
 

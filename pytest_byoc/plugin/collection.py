@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatch
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +248,12 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 def is_ours(node: Any) -> bool:
     """Returns whether a test belongs to the installed suite."""
-    return bool(node.path.parent == SUITE)
+    return _is_in_suite(node.path)
+
+
+@lru_cache(maxsize=1024)  # It is asked several times about each test.
+def _is_in_suite(path: Path) -> bool:
+    return path.parent == SUITE
 
 
 def is_random(item: pytest.Item) -> bool:

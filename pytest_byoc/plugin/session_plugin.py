@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import shutil
 from collections.abc import Sequence
@@ -41,6 +43,8 @@ from .limits import Limits
 from .opening_targets import open_all
 from .sharding import Sharding
 
+# While Python ends, its garbage collector would go through the objects of all tests several times.
+atexit.register(gc.freeze)
 #: Attribute of a test's report with the records made during the test.
 _RECORDED = "byoc_recorded"
 

@@ -33,7 +33,7 @@ from .models import Models
 from .observer import Observer
 from .onnx_session import OnnxTests
 from .patterns import Patterns
-from .unusable_operators import unusable_operators
+from .unusable_operators import generate, unusable_operators
 
 #: Number of recent pairs of case and graph that are remembered, so that none is counted twice.
 COUNTED = 20_000
@@ -110,7 +110,7 @@ class TargetSession:
 
         Until `close` the garbage collector ignores the objects that exist now, since traversing
         them again and again took a tenth of the host's time."""
-        self.examiner.open()
+        self.examiner.open(self._generate)
         gc.freeze()
         self.record.target = self.examiner.workers.name
         self.record.ir = self.examiner.workers.ir
@@ -119,6 +119,11 @@ class TargetSession:
         self.record.not_checked = list(self.examiner.workers.not_checked)
         self.record.partition_only = self.examiner.workers.partition_only
         self.record.not_taken_over = self.examiner.since.why_not
+
+    def _generate(self, ir: str) -> None:
+        """Generates the systematic cases, unless the session runs given graphs or models alone."""
+        if not (self.settings.replay or self.settings.models):
+            generate(self.settings.operators, ir)
 
     def close(self) -> None:
         gc.unfreeze()

@@ -14,18 +14,26 @@ from ..operators import OPERATORS, measured
 def unusable_operators(workers: Workers, names: Iterable[str]) -> dict[str, str]:
     """Returns the reason for each operator that the IR has in general but that cannot be tested
     here."""
-    found = {}
-    for name in names:
-        if workers.ir in OPERATORS[name].irs():
-            try:
-                cases([name], workers.ir)
-                without_llvm.cases([name], workers.ir)
-            except Exception as e:  # Whatever one record raises, the other operators are tested.
-                found[name] = f"its cases could not be generated: {_in_words(e)}"
+    found = generate(names, workers.ir)
     # The TVM version that the records were measured with has all operators.
     if workers.versions.get("tvm") != measured.table().get(workers.ir, {}).get("tvm"):
         left = [n for n in names if n not in found and workers.ir in OPERATORS[n].irs()]
         found.update(_not_lowered(workers, left))
+    return found
+
+
+def generate(names: Iterable[str], ir: str) -> dict[str, str]:
+    """Generates the systematic cases of an IR's operators, which are kept from then on.
+
+    Returns the reason for each operator whose cases can't be generated."""
+    found = {}
+    for name in names:
+        if ir in OPERATORS[name].irs():
+            try:
+                cases([name], ir)
+                without_llvm.cases([name], ir)
+            except Exception as e:  # Whatever one record raises, the other operators are tested.
+                found[name] = f"its cases could not be generated: {_in_words(e)}"
     return found
 
 
