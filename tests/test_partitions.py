@@ -11,7 +11,7 @@ import pytest
 
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.core.job_report import JobReport
-from pytest_byoc.examination.partitions import Partitions
+from pytest_byoc.examination.partitions import Partitions, _size_of_parts
 from pytest_byoc.examination.time_limit import FLOOR, TimeLimit
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.storage.shared_answers import FOLDER, Peers
@@ -176,3 +176,8 @@ def test_after_a_hang_the_other_graphs_get_less_time() -> None:
 def test_a_whole_model_has_a_longer_limit() -> None:
     limit = TimeLimit(30.0)
     assert [limit.of(nodes) for nodes in (0, 100, 101, 430)] == [30.0, 30.0, 60.0, 150.0]
+
+
+@pytest.mark.parametrize("graphs, size", [(0, 1), (20, 20), (24, 24), (25, 13), (100, 20), (1000, 167)])
+def test_surveys_are_cut_for_several_workers_into_parts_worth_a_process(graphs: int, size: int) -> None:
+    assert _size_of_parts(graphs) == size

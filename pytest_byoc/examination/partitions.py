@@ -29,8 +29,11 @@ _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
 #: The number of graphs that are partitioned in one process, divided by the number of processes of
 #: the session. Several share a process because a fork costs more than partitioning a graph.
 AT_ONCE = 300
-#: The number of graphs from which on several workers partition them, and of parts that they are cut into.
-_MANY, _PARTS = 100, 6
+#: The number of graphs from which on a trial shows whether partitioning together is worthwhile.
+_MANY = 100
+#: The most parts that a survey is cut into for several workers, and the fewest graphs of a part, where there
+#: is more than one: each costs a process.
+_PARTS, _PART = 6, 24
 #: The number of processes that may die before a graph with a region was partitioned. After that no
 #: survey of several graphs is made, and each test examines its own: the target dies on all it offloads.
 _DEATHS = 4
@@ -187,12 +190,12 @@ class Partitions:
         worthwhile = self._together.on or len(graphs) > _MANY
         survey.singly = set() if kind == _SURVEY and worthwhile and most > 1 else set(left)
         while left and not (len(graphs) > 1 and self._dies):
-            parallel = self._ahead is not None and self._ahead.is_on and len(left) > _MANY
+            parallel = self._ahead is not None and self._ahead.is_on and len(left) > _PART
             # Another process may have answered what comes later by then.
             some = self._unanswered(survey, left if parallel else left[:at_once])
             if not survey.singly and not self._together.tried and len(some) > TRIAL:
                 self._try_together([graphs[n] for n in some[:: len(some) // TRIAL][:TRIAL]])
-            size = min(at_once, max(1, -(-len(some) // _PARTS))) if parallel else at_once
+            size = min(at_once, _size_of_parts(len(some))) if parallel else at_once
             parts = [self._part(survey, some[first : first + size]) for first in range(0, len(some), size)]
             asked = [
                 Questions(tuple(graphs[n] for n in part), kind, dict(more, groups=groups))
@@ -360,6 +363,12 @@ class Partitions:
         Its facts are numbered by the positions of the graphs. kind, more: of the job.
         """
         return Questions(tuple(graphs), kind, more).ask(self._worker, self._limit)
+
+
+def _size_of_parts(graphs: int) -> int:
+    """Returns the number of graphs in each part of a survey that is cut for several workers."""
+    parts = min(_PARTS, -(-graphs // _PART))
+    return -(-graphs // parts) if parts else 1
 
 
 def _is_doubtful(message: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from ..suite.session import TargetSession
 from .collection import Collection, is_ours, is_random
 
 #: The number of requests that wait at most, for each thread; and of tests that are looked at for them.
-WAITING, TESTS = 2, 40
+WAITING, TESTS = 8, 160
 
 
 class Anticipation:
