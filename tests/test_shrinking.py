@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from pytest_byoc.config import plan
 from pytest_byoc.config.effort import Effort
 from pytest_byoc.core.finding import WRONG_RESULT, Finding
 from pytest_byoc.core.graph import Graph, TensorType
@@ -223,7 +224,7 @@ class _Examiner:
         self.brief: list[Graph] = []
         self.full: list[Graph] = []
 
-    def look_briefly(self, graph: Graph, effort: Effort) -> Verdict:
+    def look_briefly(self, graph: Graph, effort: Effort, finding: Finding) -> Verdict:
         self.brief.append(graph)
         return _verdict(graph, failed=True)
 
@@ -250,3 +251,29 @@ def test_smaller_graphs_are_examined_briefly_and_the_smallest_in_full(of_tvm: in
     assert len(shrunk.graph.nodes) == left and finished
     assert len(examiner.brief) > 2
     assert examiner.full == [shrunk.graph] if not of_tvm else len(examiner.full) > 2
+
+
+def test_a_brief_look_builds_for_the_executor_that_the_finding_names(
+    tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nodes left to TVM are compiled as for every executor."""
+    examiner = Examiner(make_settings(tmp_path, 120.0), declaration("example_c", ir))
+    graph, effort = default_case("nn.relu", "float32", ir).graph, plan.again("numerics")
+    jobs: list[dict[str, Any]] = []
+    try:
+        examiner.open()
+        submit = examiner.workers.target.submit
+
+        def noted(job: dict[str, Any], seconds: float | None = None) -> None:
+            jobs.append(job)
+            submit(job, seconds)
+
+        monkeypatch.setattr(examiner.workers.target, "submit", noted)
+        last = examiner.workers.executors[-1]
+        for named in (last, "another"):
+            wrong = Finding("numerics", WRONG_RESULT, "compare", "wrong-value", "", {"executor": named})
+            assert examiner.look_briefly(graph, effort, wrong).outcome == PASS
+        examined = [(job["executors"], job["fast_build"]) for job in jobs if job["kind"] == "examine"]
+        assert examined[-2:] == [([last], False), (examiner.workers.executors, False)]
+    finally:
+        examiner.close()

@@ -20,9 +20,10 @@ def observe(run: TargetRun) -> None:
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
     for executor, value in evidence.target.facts("outputs"):
-        yield from evidence.compare(
-            "numerics", "wrong-value", value["set"], value["arrays"], "with the %s executor" % executor
-        )
+        how = "with the %s executor" % executor
+        for finding in evidence.compare("numerics", "wrong-value", value["set"], value["arrays"], how):
+            finding.details["executor"] = executor
+            yield finding
 
 
 CHECK = Check(

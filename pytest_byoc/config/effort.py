@@ -13,13 +13,13 @@ EVERY, ONE, FIRST = "every", "one", "first"
 class Effort:
     """The effort for one graph.
 
-    checks: ids of the checks to make. executors: EVERY, ONE or FIRST. with_llvm: whether LLVM builds
-    the graph too, which shows whether TVM itself is wrong. merged: whether the graph is a union whose
-    graphs are partitioned one by one; the sources that the target generates for its regions may then
-    be compiled as one. openings: the number of openings that the check `dynamic` tries. equivalents:
-    the number of changes that the check `equivalent` tries. asks_tvm: whether, where an artifact
-    fails, TVM's own is loaded too, which shows whether TVM itself fails; a failure without it is not
-    final."""
+    checks: ids of the checks to make. executors: EVERY, ONE, FIRST or an executor's name. with_llvm:
+    whether LLVM builds the graph too, which shows whether TVM itself is wrong. merged: whether the
+    graph is a union whose graphs are partitioned one by one; the sources that the target generates
+    for its regions may then be compiled as one. openings: the number of openings that the check
+    `dynamic` tries. equivalents: the number of changes that the check `equivalent` tries. asks_tvm:
+    whether, where an artifact fails, TVM's own is loaded too, which shows whether TVM itself fails; a
+    failure without it is not final."""
 
     checks: tuple[str, ...]
     executors: str = EVERY
@@ -34,9 +34,15 @@ class Effort:
         union is partitioned as a whole."""
         return replace(self, executors=EVERY, with_llvm=True, asks_tvm=True, merged=False)
 
-    def briefly(self) -> Effort:
-        """Returns the effort with the same checks, and without anything that TVM does alone."""
-        return replace(self, with_llvm=False, asks_tvm=False)
+    @property
+    def only_looks(self) -> bool:
+        """Returns whether a failure is looked at again with every executor, so that the build may be fast."""
+        return self.executors in (ONE, FIRST)
+
+    def briefly(self, executor: str | None) -> Effort:
+        """Returns the effort with the same checks, for one executor (None: the same executors), and without
+        anything that TVM does alone."""
+        return replace(self, executors=executor or self.executors, with_llvm=False, asks_tvm=False)
 
     def apart(self) -> Effort:
         """Returns the effort for one graph of a union."""

@@ -10,6 +10,7 @@ from ..config.declarations import TargetDeclaration
 from ..config.effort import Effort
 from ..config.levels import NUMEROUS
 from ..config.settings import Settings
+from ..core.finding import Finding
 from ..core.graph import Graph
 from ..evidence.evidence import Evidence
 from ..evidence.judging import Judgement
@@ -233,10 +234,12 @@ class Examiner:
         """
         return self._verdict(graph, self._effort(graph, effort))
 
-    def look_briefly(self, graph: Graph, effort: Effort) -> Verdict:
-        """Returns the verdict on a graph, if it is unknown without anything that TVM does alone: a failure
-        may be TVM's then."""
-        brief = effort.briefly()
+    def look_briefly(self, graph: Graph, effort: Effort, finding: Finding) -> Verdict:
+        """Returns the verdict on a graph, to see whether it has such a finding. If the verdict is unknown,
+        the graph is built for the executor alone that the finding names, if it does, and without anything
+        that TVM does alone: a failure may be TVM's then."""
+        named = finding.details.get("executor")
+        brief = effort.briefly(named if named in self.workers.executors else None)
         verdict = self.recall(graph, effort) or self.recall(graph, brief)
         if verdict is None:
             verdict = self._verdict(graph, brief)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..checks import CHECKS, selection
 from ..config import plan
-from ..config.effort import EVERY, FIRST, Effort
+from ..config.effort import EVERY, FIRST, ONE, Effort
 from ..core.graph import Graph
 from ..core.job_report import JobReport
 from ..core.jobs import Job, OpenGraph, changed, narrowed
@@ -119,8 +119,8 @@ class Gatherer:
         return judgement
 
     def _asks_tvm(self, effort: Effort, judgement: Judgement) -> bool:
-        # On the way of shrinking, for which every executor is tried, only the failure that is shrunk counts.
-        on_a_look = effort.executors != EVERY and bool(judgement.findings)
+        # On the way of shrinking only the failure that is shrunk counts.
+        on_a_look = effort.only_looks and bool(judgement.findings)
         return effort.asks_tvm or (on_a_look and judgement.failing() <= self._tvms_too)
 
     def _seconds(self, job: Job) -> float:
@@ -138,11 +138,10 @@ class Gatherer:
         if workers.partition_only:
             checks = selection.partition_stage(checks)
         checks = tuple(check for check in checks if check not in workers.without_checks)
-        executors = list(workers.executors)
-        fast = effort.executors != EVERY
-        if fast:
-            first = effort.executors == FIRST
-            executors = executors[:1] if first else [workers.executor_for(subject.graph)]
+        fast = effort.only_looks
+        some = {EVERY: workers.executors, FIRST: workers.executors[:1]}
+        named = workers.executor_for(subject.graph) if effort.executors == ONE else effort.executors
+        executors = list(some.get(effort.executors, [named]))
         job: Job = {
             "kind": "examine", "graph": subject.graph.to_dict(), "inputs": list(subject.inputs),
             "constants": dict(subject.constants), "checks": list(checks), "folder": str(folder),

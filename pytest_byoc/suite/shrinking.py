@@ -62,8 +62,9 @@ class Shrinking:
         smaller ones. Returns the original verdict and None if the smallest graph fails only by
         chance.
 
-        While graphs become smaller, TVM alone is not asked whether it fails in the same way. If it turns
-        out that it does for the smallest one, shrinking begins again with everything on each graph."""
+        While graphs become smaller, they are built for the executor alone with which the first has failed,
+        and TVM alone is not asked whether it fails in the same way. If the smallest one does not fail with
+        everything, or TVM fails too, shrinking begins again with everything on each graph."""
         for briefly in (True, False):
             self._briefly = briefly
             reduced = reduce(self.original.graph, self._fails, self.ir, known=self._is_known)
@@ -76,10 +77,13 @@ class Shrinking:
     def _examined(self, graph: Graph) -> Verdict:
         """Returns the verdict on a graph; of several failures, the one that is being shrunk comes
         first."""
-        check = self.original.findings[0].check
-        effort = plan.again(check)
-        look = self.examiner.look_briefly if self._briefly else self.examiner.examine
-        return _by_check(look(graph, effort), check)
+        shrunk = self.original.findings[0]
+        effort = plan.again(shrunk.check)
+        if self._briefly:
+            verdict = self.examiner.look_briefly(graph, effort, shrunk)
+        else:
+            verdict = self.examiner.examine(graph, effort)
+        return _by_check(verdict, shrunk.check)
 
     def _explained(self, verdict: Verdict) -> Verdict:
         """Returns a crash verdict whose message names a write outside a buffer, if malloc's checks
