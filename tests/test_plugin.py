@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_byoc.operators import OPERATORS
+from pytest_byoc.plugin import entry
 
 from .conftest import FIXTURES, PYTHON, interruptible
 
@@ -335,3 +336,18 @@ def test_an_interrupted_session_reports_its_results(pytester: pytest.Pytester, i
     report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
     assert report["outcomes"]["pass"] >= 3
     assert "nn.relu" in rest and "KeyboardInterrupt" in rest
+
+
+def test_modules_of_the_plugin_are_imported_without_pytests_hook(pytester: pytest.Pytester) -> None:
+    """pytest's hook would read the source of each at every start. It is back for the tests."""
+    config = pytester.parseconfig("-p", "no:cacheprovider")
+    hook = config.pluginmanager.rewrite_hook
+    before = list(sys.meta_path)
+    assert hook in before
+    with pytest.raises(KeyError), entry.as_python_imports(config):
+        assert hook not in sys.meta_path
+        raise KeyError
+    assert sys.meta_path == before
+    plain = pytester.parseconfig("--assert=plain")
+    with entry.as_python_imports(plain):
+        assert sys.meta_path == before

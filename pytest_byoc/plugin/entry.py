@@ -69,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--byoc-shard needs --byoc-target")
     if not targets:
         return
-    with _as_python_imports(config):
+    with as_python_imports(config):
         from .collection import SUITE
         from .session_plugin import ActivePlugin
         from .sigterm import Terminated
@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @contextmanager
-def _as_python_imports(config: pytest.Config) -> Iterator[None]:
+def as_python_imports(config: pytest.Config) -> Iterator[None]:
     """Has the modules of this distribution imported as Python does it.
 
     pytest's import hook would rewrite the asserts of every module of a plugin's distribution, and read and
