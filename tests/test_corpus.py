@@ -26,7 +26,9 @@ pytestmark = pytest.mark.once
 
 #: The target is example_c, but graphs with exp fail while the environment has CHANGING=raises.
 CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
-#: Two cases of exp, whose graphs cannot be shrunk, two of nn.relu, and the corpus.
+#: The corpus alone, which needs no cases of other operators; with two cases of exp, whose graphs cannot be
+#: shrunk, and two of nn.relu.
+CORPUS = ("--byoc-operators=exp,nn.relu", "-k", "test_corpus")
 FEW = ("--byoc-operators=exp,nn.relu", "-k", "test_corpus or (test_operator and (shape_1] or float32]))")
 
 
@@ -188,7 +190,7 @@ def test_graphs_of_a_vendor_are_checked_every_time(
     pytester: pytest.Pytester, ir: str, graphs: Path, workers: tuple[str, ...]
 ) -> None:
     before = sorted(graphs.rglob("*"))
-    args = ("--byoc-report=out", "--byoc-bundle=all.zip", "-k", "test_corpus")
+    args = ("--byoc-report=out", "--byoc-bundle=all.zip", *CORPUS)
     result = run(pytester, ir, *args, *workers)
     assert result.ret == 0
     result.assert_outcomes(passed=2, skipped=7, warnings=6)
@@ -206,13 +208,13 @@ def test_graphs_of_a_vendor_are_checked_every_time(
 
 
 def test_unusable_graphs_fail_the_session_on_demand(pytester: pytest.Pytester, ir: str, graphs: Path) -> None:
-    result = run(pytester, ir, "-k", "test_corpus", "--byoc-strict-corpus", "-n", "2")
+    result = run(pytester, ir, *CORPUS, "--byoc-strict-corpus", "-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2, skipped=7, warnings=6)
     result.stdout.fnmatch_lines(
         ["changing: 6 graphs of the corpus can't be used", "  regressions/other: unusable: *"]
     )
-    result = run(pytester, ir, "-k", "test_corpus", "-W", "error::pytest_byoc.CorpusWarning")
+    result = run(pytester, ir, *CORPUS, "-W", "error::pytest_byoc.CorpusWarning")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2, skipped=1, failed=6)
 
@@ -222,7 +224,7 @@ def test_a_failing_graph_of_a_vendor_is_waived_only_by_its_id(
 ) -> None:
     """Only its own id waives it, and its file is not moved."""
     monkeypatch.setenv("CHANGING", "raises")
-    one = ("--byoc-corpus=regressions/deep", "-k", "test_corpus")
+    one = ("--byoc-corpus=regressions/deep", *CORPUS)
     result = run(pytester, ir, *one, "-v")
     result.assert_outcomes(failed=1)
     assert names_of(result) == ["test_corpus[regressions/deep/exp]"]
@@ -320,7 +322,7 @@ def test_malformed_graphs_are_refused(tmp_path: Path, change: dict[str, Any], me
 
 def test_a_session_that_examines_no_graph_fails(pytester: pytest.Pytester, ir: str) -> None:
     pytester.mkdir("bad").joinpath("x.json").write_text("{")
-    result = run(pytester, ir, "--byoc-corpus=bad", "-k", "test_corpus", "-p", "no:cacheprovider")
+    result = run(pytester, ir, "--byoc-corpus=bad", *CORPUS, "-p", "no:cacheprovider")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*no graph was examined: the session fails"])
 

@@ -48,7 +48,7 @@ def test_keys_that_do_not_fit(tmp_path: Path, keys: dict[str, object], message: 
 
 @pytest.mark.once
 def test_the_results_are_those_of_this_machine(pytester: pytest.Pytester, ir: str) -> None:
-    cases = "thorough or (test_operator and float32)"
+    cases = "(test_thoroughly and (around or joined)) or (test_operator and float32)"
     usual = pytester.runpytest_subprocess(
         f"--byoc-target={EXAMPLE}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-level=standard",
         "--byoc-operators=nn.relu", "--byoc-report=usual", "-p", "no:cacheprovider", "-k", cases, timeout=300,
