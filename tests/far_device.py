@@ -71,6 +71,8 @@ def report(pytester: pytest.Pytester) -> dict[str, Any]:
 
 #: The arguments by which a session has one test.
 ONE_CASE = ("-k", "test_operator and nn.relu and shape_2x3x4x5")
+#: Likewise, on a graph that can't be shrunk.
+SMALL_CASE = ("-k", "test_operator and nn.relu and shape_1]")
 
 
 def with_runner(

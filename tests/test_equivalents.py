@@ -177,6 +177,7 @@ def long_sum(path: Path) -> None:
     onnx.save(helper.make_model(helper.make_graph(nodes, "sum", [x, y], [z]), opset_imports=opset), str(path))
 
 
+@pytest.mark.once
 def test_a_model_that_no_bound_can_judge_is_judged_by_itself(pytester: pytest.Pytester, ir: str) -> None:
     long_sum(pytester.path / "sum.onnx")
     target = apply(FAULTS["long_sum_cut"], pytester.path)

@@ -14,7 +14,7 @@ from pytest_byoc.checks.selection import NOT_BY_RUNNER
 from pytest_byoc.runners.command import CommandRunner
 
 from .conftest import FIXTURES, PYTHON
-from .far_device import ONE_CASE, device_of, report, with_runner
+from .far_device import ONE_CASE, SMALL_CASE, device_of, report, with_runner
 from .pages import blocks
 
 SIMULATOR = f"{shlex.quote(PYTHON)} {shlex.quote(str(FIXTURES / 'simulator.py'))}"
@@ -65,7 +65,7 @@ def test_a_simulator_that_misbehaves(
     pytester: pytest.Pytester, ir: str, fault: str, outcome: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMULATOR", fault)
-    result = with_runner(pytester, ir, COMMAND, *ONE_CASE, *short(fault), "-x")
+    result = with_runner(pytester, ir, COMMAND, *SMALL_CASE, *short(fault), "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report(pytester)["failures"]
     assert (failure["outcome"], failure["check"]) == (outcome, "numerics" if fault == "lie" else "process")
@@ -178,7 +178,7 @@ def test_an_object_of_the_vendor(pytester: pytest.Pytester, ir: str) -> None:
 @pytest.mark.once
 def test_a_call_that_does_not_keep_to_its_limit_is_ended(pytester: pytest.Pytester, ir: str) -> None:
     runner, _ = mine(pytester, ir, "print('waiting for the board'); __import__('time').sleep(600)")
-    result = with_runner(pytester, ir, runner, *ONE_CASE, "--byoc-timeout=6", "-x")
+    result = with_runner(pytester, ir, runner, *SMALL_CASE, "--byoc-timeout=6", "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report(pytester)["failures"]
     assert failure["outcome"] == "hang" and "was killed: the limit of a stage is" in failure["message"]
