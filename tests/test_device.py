@@ -96,9 +96,10 @@ _LOST = """
 (exec </dev/null >/dev/null 2>&1
 while ! ls -d {folder}/*/*-*; do kill -0 $$ || exit; sleep 0.01; done; kill -9 $$) &
 """
-#: The same, but the first device lives through its first artifact, which is LLVM's.
+#: The same, but the first device lives through its first artifact, which is LLVM's. It is looked for by the
+#: one folder that it is sent in: of several, ls would fail as soon as one is removed.
 _LOST_LATER = """
-(exec </dev/null >/dev/null 2>&1; sent() {{ kill -0 $$ || exit; ls -d {folder}/*/*-*; }}
+(exec </dev/null >/dev/null 2>&1; sent() {{ kill -0 $$ || exit; ls -d {folder}/*/sent-*; }}
 if ! [ -e {folder}.tried ]; then
     touch {folder}.tried
     until sent; do sleep 0.01; done; while sent; do sleep 0.01; done
