@@ -197,7 +197,7 @@ def only_lead(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return (Operand(LEAD, x),)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # It is a key of caches, by identity.
 class Operator:
     """The record of one operator.
 
