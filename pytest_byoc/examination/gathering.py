@@ -9,7 +9,7 @@ from typing import Any
 
 from ..checks import CHECKS, selection
 from ..config import plan
-from ..config.effort import EVERY, FIRST, ONE, Effort
+from ..config.effort import Effort
 from ..core.graph import Graph
 from ..core.job_report import JobReport
 from ..core.jobs import Job, OpenGraph, changed, narrowed
@@ -139,13 +139,11 @@ class Gatherer:
             checks = selection.partition_stage(checks)
         checks = tuple(check for check in checks if check not in workers.without_checks)
         fast = effort.only_looks
-        some = {EVERY: workers.executors, FIRST: workers.executors[:1]}
-        named = workers.executor_for(subject.graph) if effort.executors == ONE else effort.executors
-        executors = list(some.get(effort.executors, [named]))
         job: Job = {
             "kind": "examine", "graph": subject.graph.to_dict(), "inputs": list(subject.inputs),
             "constants": dict(subject.constants), "checks": list(checks), "folder": str(folder),
-            "executors": executors, "fast_build": fast, "merged": effort.merged,
+            "executors": workers.executors_for(subject.graph, effort), "fast_build": fast,
+            "merged": effort.merged,
             "one_source": effort.merged or (fast and takes_shortcuts(subject.graph)),
             "partition_only": bool(workers.partition_only),
         }

@@ -14,6 +14,7 @@ from ..checks import CHECKS, overrun
 from ..checks.selection import NOT_BY_RUNNER
 from ..config.declarations import TargetDeclaration
 from ..config.device import process_number
+from ..config.effort import EVERY, FIRST, ONE, Effort
 from ..config.settings import Settings
 from ..core.graph import Graph
 from ..core.job_report import JobReport
@@ -242,6 +243,14 @@ class Workers:
         if any(not t.size for node in graph.nodes for t in node.types):
             return self.executors[0]
         return self.executors[zlib.crc32(graph.digest) % len(self.executors)]
+
+    def executors_for(self, graph: Graph, effort: Effort) -> list[str]:
+        """Returns the executors for which a graph is built with an effort."""
+        if effort.executors == EVERY:
+            return list(self.executors)
+        if effort.executors == FIRST:
+            return self.executors[:1]
+        return [self.executor_for(graph) if effort.executors == ONE else effort.executors]
 
     def partition_by_table(self, reason: str) -> None:
         """Restarts the target worker, to partition by the patterns registered under its name.
