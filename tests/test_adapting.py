@@ -291,6 +291,7 @@ def test_cases_are_adapted_to_the_only_layout_of_the_target(tmp_path: Path, ir: 
         session.close()
 
 
+@pytest.mark.once
 def test_cases_are_adapted_to_the_only_batch_and_dtype_of_the_target(tmp_path: Path, ir: str) -> None:
     target = apply(ONE_IN_FLOAT64, tmp_path)
     session = opened(tmp_path, f"{target / '__init__.py'}:target", ir)
@@ -353,6 +354,7 @@ def test_attributes_that_keep_the_operands(name: str, attribute: str, value: Any
     assert keeps_operands(OPERATORS[name], graph.type_of(node.inputs[0]), demand) is kept
 
 
+@pytest.mark.once
 def test_what_the_target_takes_is_told_once(tmp_path: Path, ir: str) -> None:
     target = apply(PADDING_COUNTS, tmp_path)
     session = opened(tmp_path, f"{target / '__init__.py'}:target", ir, ("nn.avg_pool2d",))

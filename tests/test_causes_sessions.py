@@ -167,8 +167,9 @@ def test_a_hypothesis_test_reports_and_saves_only_the_smallest_graph(
     assert "graph (1 operator" in text and f"saved in: {folder}" in text
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("how, outcome, cause", [
-    pytest.param("crash", "crash", "SIGSEGV", marks=pytest.mark.once),
+    ("crash", "crash", "SIGSEGV"),
     ("raises", "error", "RuntimeError: the device is not there"),
 ])
 def test_a_target_that_dies_on_all_it_offloads_ends_the_session_soon(

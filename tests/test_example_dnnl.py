@@ -84,6 +84,7 @@ def test_a_library_of_another_version_is_an_error(artifacts: list[Path], tmp_pat
         assert "another version" in error_of(artifact)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("version", ["", "2, 7, 0"])
 def test_a_target_without_the_library_names_the_remedy(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch, version: str,

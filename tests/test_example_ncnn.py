@@ -70,6 +70,7 @@ STUBS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", STUBS)
 def test_an_ncnn_that_does_not_fit_is_refused(
     pytester: pytest.Pytester, ir: str, name: str, monkeypatch: pytest.MonkeyPatch

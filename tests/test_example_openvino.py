@@ -87,6 +87,7 @@ def test_a_library_of_another_version_is_an_error(
         assert "Compile the artifact again" in error
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("version", ["", "2025.1.0-18503"])
 def test_a_target_without_the_library_names_the_remedy(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch, version: str,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import time
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
@@ -147,12 +146,8 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
-def test_a_page_of_many_graphs_is_small_and_rendered_quickly() -> None:
-    data = report(filled())
-    html.render(data)  # The templates are compiled once in a process.
-    begin = time.perf_counter()
-    text = html.render(data)
-    assert time.perf_counter() - begin < 1.0
+def test_a_page_of_many_graphs_is_small() -> None:
+    text = html.render(report(filled()))
     assert len(text) < 200_000
     page = Page(text)
     words = "".join(page.words)

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import random
-import time
 import tracemalloc
 import zipfile
 from collections.abc import Iterator
@@ -152,9 +151,7 @@ def test_a_damaged_report_is_refused_or_shown() -> None:
 
 def test_a_report_that_is_wrong_everywhere_is_told_in_a_few_lines() -> None:
     found = {**report(filled()), "cases": {f"add[{i}]": "good" for i in range(100_000)}}
-    begin = time.process_time()
     problems = schema.problems(found)
-    assert time.process_time() - begin < 0.5
     assert len(problems) == 21 and problems[-1] == "more problems follow; the first 20 are listed"
 
 

@@ -55,35 +55,33 @@ def test_shards_of_a_faulty_target_are_one_session(
     assert run(pytester, ir, "one").ret == 1
     one = report("one")
     assert len(one["failures"]) >= 2
-    for of in (2, 4):
-        folders, codes = [], []
-        for number in range(1, of + 1):
-            folders.append(f"s{number}-{of}")
-            # Under pytest-xdist the controller collects nothing.
-            more = ("-n", "2") if (number, of) == (2, 2) else ()
-            result = run(pytester, ir, folders[-1], f"--byoc-shard={number}/{of}", *more)
-            codes.append(result.ret)
-            said = f"this is shard {number} of {of} (* of * tests): * left to `python -m pytest_byoc merge`"
-            result.stdout.fnmatch_lines([said])
-            part = report(folders[-1])
-            assert schema.problems(part) == [] and not part["gate"]["problems"]
-            # A shard is judged by its own tests alone.
-            assert codes[-1] == bool(part["failures"])
-        if of == 4:
-            assert 0 in codes and 1 in codes
-        assert __main__.main(["merge", *reversed(folders), "-o", f"m{of}"]) == 1
-        merged = report(f"m{of}")
-        assert schema.problems(merged) == []
-        assert without_paths(merged["failures"]) == without_paths(one["failures"])
-        for name in one.keys() - set(VARYING):
-            assert merged[name] == one[name], name
-        assert merged["gate"] == one["gate"]
-        for failure in merged["failures"]:
-            assert (pytester.path / f"m{of}" / failure["bundle"] / "reproduce.py").is_file()
+    folders, codes = [], []
+    for number in (1, 2, 3, 4):
+        folders.append(f"shard{number}")
+        # Under pytest-xdist the controller collects nothing.
+        more = ("-n", "2") if number == 2 else ()
+        result = run(pytester, ir, folders[-1], f"--byoc-shard={number}/4", *more)
+        codes.append(result.ret)
+        said = f"this is shard {number} of 4 (* of * tests): * left to `python -m pytest_byoc merge`"
+        result.stdout.fnmatch_lines([said])
+        part = report(folders[-1])
+        assert schema.problems(part) == [] and not part["gate"]["problems"]
+        # A shard is judged by its own tests alone.
+        assert codes[-1] == bool(part["failures"])
+    assert 0 in codes and 1 in codes
+    assert __main__.main(["merge", *reversed(folders), "-o", "merged"]) == 1
+    merged = report("merged")
+    assert schema.problems(merged) == []
+    assert without_paths(merged["failures"]) == without_paths(one["failures"])
+    for name in one.keys() - set(VARYING):
+        assert merged[name] == one[name], name
+    assert merged["gate"] == one["gate"]
+    for failure in merged["failures"]:
+        assert (pytester.path / "merged" / failure["bundle"] / "reproduce.py").is_file()
     said = capsys.readouterr().out
     assert f"{len(one['causes'])} likely cause" in said and "--byoc-fail-under asks for 90 %" in said
     # The durations of a whole session divide the next one.
     divided = run(
-        pytester, ir, "costly", "--byoc-shard=1/2", "--byoc-costs=m2/report.json", "--collect-only", "-q"
+        pytester, ir, "costly", "--byoc-shard=1/2", "--byoc-costs=merged/report.json", "--collect-only", "-q"
     )
     assert divided.ret == 0 and "byoc: shard 1 of 2: " in divided.stdout.str()

@@ -169,6 +169,7 @@ def test_a_node_with_a_known_failure_is_not_shrunk_further() -> None:
     )
 
 
+@pytest.mark.once
 def test_a_failure_is_shrunk_once_and_counted_for_each_graph(tmp_path: Path, ir: str) -> None:
     """Three graphs show the failure."""
     settings = replace(make_settings(tmp_path, 120.0), operators=("exp", "nn.relu"))
@@ -190,6 +191,7 @@ def test_a_failure_is_shrunk_once_and_counted_for_each_graph(tmp_path: Path, ir:
     assert "saved in" in texts[0] and all(f"failure {failure.id} again" in text for text in texts[1:])
 
 
+@pytest.mark.once
 def test_a_kernel_that_raises_for_smaller_graphs_loses_no_failure(
     tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -195,6 +195,7 @@ def session(pytester: pytest.Pytester, ir: str, *arguments: str) -> pytest.RunRe
     )
 
 
+@pytest.mark.once
 def test_a_session_measures_and_gates(pytester: pytest.Pytester, ir: str) -> None:
     assert session(pytester, ir, "--byoc-time", "--byoc-report=one").ret == 0
     path = pytester.path / "one" / "report.json"

@@ -191,6 +191,7 @@ def surveyed(ir: str, tmp_path: Path) -> Iterator[Surveyed]:
     yield survey
 
 
+@pytest.mark.once
 def test_a_target_is_asked_again_when_a_file_that_it_reads_has_changed(
     surveyed: Surveyed, tmp_path: Path
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_target_is_asked_again_when_a_file_that_it_reads_has_changed(
     assert surveyed()[0] == [False] * len(NAMES)
 
 
+@pytest.mark.once
 def test_nothing_is_asked_where_all_is_known(
     surveyed: Surveyed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +213,7 @@ def test_nothing_is_asked_where_all_is_known(
     assert surveyed() == (first, 0)
 
 
+@pytest.mark.once
 def test_one_contradiction_has_all_asked_again(
     surveyed: Surveyed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
