@@ -104,7 +104,16 @@ def test_shards_on_different_machines_leave_passes_that_hold_nowhere(report: Pat
     passes.add(Passes({**CONDITIONS, "the processor": "y"}).take())
     stored_passes.write(report, {("npu", "relax"): passes})
     stored_passes.read.cache_clear()
-    assert opened(report)[1] == "changed since: pytest-byoc, the processor"
+    assert opened(report)[1] == "changed since: the processor"
+
+
+def test_a_shard_without_a_file_of_passes_takes_none_from_the_others(report: Path, runtime: Path) -> None:
+    passes = kept(report, runtime)
+    passes.add(vars(stored_passes.of_shard(report.parent / "nowhere" / "report.json", "npu", "relax")))
+    stored_passes.write(report, {("npu", "relax"): passes})
+    stored_passes.read.cache_clear()
+    earlier, why = opened(report)
+    assert not why and earlier.of(KEY) is not None
 
 
 def test_some_are_examined_again_in_each_session(

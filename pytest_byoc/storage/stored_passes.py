@@ -25,6 +25,8 @@ from .sampling import is_asked_again
 FORMAT, VERSION = "pytest-byoc/passes", 1
 #: One pass among so many is not taken over in a session, another share in each.
 _ONE_AMONG = 16
+#: The text of a condition in which the shards of a session differ.
+_DIFFERS = "differs between shards"
 #: The folder of this package.
 _OWN = os.path.join(os.path.realpath(Path(__file__).parents[1]), "")
 _REMEDY = "name the report.json of a session that ended, with the files beside it (--byoc-report writes them)"
@@ -54,12 +56,17 @@ class Passes:
         self.states.update((path, size, at) for path, size, at in given if not path.startswith(_OWN))
 
     def add(self, other: Mapping[str, Any]) -> None:
-        """Adds the passes of another process, as `take` returns them."""
-        if self.conditions not in ({}, other["conditions"]):
-            # Such passes are taken over by none.
-            self.conditions = {"the machines of the shards": "differ"}
-        else:
-            self.conditions = dict(other["conditions"])
+        """Adds the passes of another process, as `take` returns them, or of a shard.
+
+        A shard without a file of passes has no conditions. No session has a condition in which others differ.
+        """
+        theirs = other["conditions"]
+        if self.conditions and theirs:
+            both = sorted({*self.conditions, *theirs})
+            same = {what: self.conditions.get(what) == theirs.get(what) for what in both}
+            self.conditions = {what: theirs[what] if same[what] else _DIFFERS for what in both}
+        elif theirs:
+            self.conditions = dict(theirs)
         self.sessions = max(self.sessions, other["sessions"])
         self.files.update(other["files"])
         self.passes.update(other["passes"])
