@@ -31,14 +31,19 @@ _WRONG_TANH = f'    if kernel == "tanh":\n        return f"tanh{{f}}({{x}} * 1.2
 # --- the file --------------------------------------------------------------------------------------
 
 
+def write(report: Path, passes: Passes) -> None:
+    """Writes the passes of a target to the file beside a report."""
+    stored_passes.write(report, {("npu", "relax"): passes})
+    stored_passes.read.cache_clear()
+
+
 def kept(report: Path, runtime: Path, **changes: Any) -> Passes:
     """Writes one pass of a target to the file beside a report."""
     passes = Passes(**{"conditions": CONDITIONS, **changes})
     state = runtime.stat()
     passes.depend_on([(str(runtime), state.st_size, state.st_mtime_ns)])
     passes.passes[KEY] = {"code": CODE, "checks": ["numerics"], "not_checked": [], "notes": []}
-    stored_passes.write(report, {("npu", "relax"): passes})
-    stored_passes.read.cache_clear()
+    write(report, passes)
     return passes
 
 
@@ -94,24 +99,21 @@ def test_nothing_is_kept_if_a_file_changes_during_the_session(report: Path, runt
     passes = kept(report, runtime)
     runtime.write_text("longer")
     assert not passes.as_dict()["passes"]
-    stored_passes.write(report, {("npu", "relax"): passes})
-    stored_passes.read.cache_clear()
+    write(report, passes)
     assert opened(report)[1] == f"{runtime} changed while that session ran"
 
 
 def test_shards_on_different_machines_leave_passes_that_hold_nowhere(report: Path, runtime: Path) -> None:
     passes = kept(report, runtime)
     passes.add(Passes({**CONDITIONS, "the processor": "y"}).take())
-    stored_passes.write(report, {("npu", "relax"): passes})
-    stored_passes.read.cache_clear()
+    write(report, passes)
     assert opened(report)[1] == "changed since: the processor"
 
 
 def test_a_shard_without_a_file_of_passes_takes_none_from_the_others(report: Path, runtime: Path) -> None:
     passes = kept(report, runtime)
     passes.add(vars(stored_passes.of_shard(report.parent / "nowhere" / "report.json", "npu", "relax")))
-    stored_passes.write(report, {("npu", "relax"): passes})
-    stored_passes.read.cache_clear()
+    write(report, passes)
     earlier, why = opened(report)
     assert not why and earlier.of(KEY) is not None
 

@@ -58,15 +58,13 @@ class Passes:
     def add(self, other: Mapping[str, Any]) -> None:
         """Adds the passes of another process, as `take` returns them, or of a shard.
 
-        A shard without a file of passes has no conditions. No session has a condition in which others differ.
+        A shard without a file of passes has no conditions. A condition in which two shards differ is met by
+        no later session.
         """
-        theirs = other["conditions"]
-        if self.conditions and theirs:
-            both = sorted({*self.conditions, *theirs})
-            same = {what: self.conditions.get(what) == theirs.get(what) for what in both}
-            self.conditions = {what: theirs[what] if same[what] else _DIFFERS for what in both}
-        elif theirs:
-            self.conditions = dict(theirs)
+        ours, theirs = self.conditions, other["conditions"]
+        self.conditions = {**ours, **theirs}
+        if ours and theirs:
+            self.conditions.update((what, _DIFFERS) for what, _ in ours.items() ^ theirs.items())
         self.sessions = max(self.sessions, other["sessions"])
         self.files.update(other["files"])
         self.passes.update(other["passes"])
